@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Seconds from clocks that do not jump, for reports; nothing that changes a result reads them. */
+#ifndef CERO_BASE_CLOCK_H
+#define CERO_BASE_CLOCK_H
+
+/* Monotonic seconds since an arbitrary start. */
+double cero_clock_now(void);
+
+/* Seconds since 1970, for file names and event files. */
+double cero_clock_wall(void);
+
+#endif
