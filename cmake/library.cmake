@@ -26,6 +26,9 @@ foreach(source IN LISTS cero_sources)
   elseif(source MATCHES "/kernels/avx512/")
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
                                 "${CERO_AVX512_FLAGS};-Wno-conversion")
+  elseif(source MATCHES "/kernels/avx512bf16/")
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
+                                "${CERO_AVX512BF16_FLAGS};-Wno-conversion")
   elseif(source MATCHES "/kernels/")
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-Wno-conversion")
   endif()

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The init functions of the kernel families: each fills the pointers of its family for one instruction
+ * set. A family is one file per folder, <isa>/<family>_<isa>.c; ref/ has them all.
+ */
+#ifndef CERO_KERNELS_ISA_H
+#define CERO_KERNELS_ISA_H
+
+#include "kernels/kernels.h"
+
+typedef void (*cero_kernels_init)(cero_kernels *k);
+
+/* What the CPU and the operating system offer; filled without any instruction-set flag. */
+typedef struct cero_cpu_features {
+    bool has_avx2;       /* and fma, f16c */
+    bool has_avx512;     /* f, bw, vl, dq */
+    bool has_avx512bf16; /* and all of avx512 */
+} cero_cpu_features;
+
+cero_cpu_features cero_cpu_detect(void);
+
+#endif
