@@ -9,12 +9,13 @@
 #include "base/memory.h"
 #include "data/unicode/unicode.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
-    SCAN_MAX = 48,       /* symbols up to which the scan is used */
-    CACHE_KEY_MAX = 15,  /* bytes of a cached piece */
-    CACHE_IDS = 3,       /* ids of a cached piece */
+    SCAN_MAX = 48,      /* symbols up to which the scan is used */
+    CACHE_KEY_MAX = 15, /* bytes of a cached piece */
+    CACHE_IDS = 3,      /* ids of a cached piece */
     CACHE_BITS = 16,
     CACHE_SLOTS = 1 << CACHE_BITS
 };
@@ -497,7 +498,7 @@ static cero_status encode_miss(const cero_bpe *bpe, cero_bpe_state *state, const
                                size_t length, const uint64_t key[2], cache_slot *slot,
                                cero_token_ids *out)
 {
-    int64_t count;
+    int64_t count = 0;
     CERO_TRY(encode_uncached(bpe, state, piece, length, &count));
     if (slot != NULL && count <= CACHE_IDS) {
         slot[1] = slot[0];

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* The 25 code points of White_Space: \s of PCRE2 lacks U+0085. */
-#define WHITE_SPACE                                                                              \
+#define WHITE_SPACE                                                                             \
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
     "\\x{205f}\\x{3000}"
 
@@ -34,10 +34,11 @@ struct cero_pattern {
     pcre2_jit_stack *stack;
 };
 
-/* Appends the rewritten escape at pattern[i] ('\\'); *used is its length. */
+/* Appends the rewritten escape at pattern[i], a backslash; *used is its length. */
 static cero_status rewrite_escape(const char *pattern, size_t length, size_t i, bool in_class,
-                                  cero_text *out)
+                                  cero_text *out, size_t *used)
 {
+    *used = 2;
     if (i + 1 >= length) {
         return CERO_FAIL(CERO_ERR_CORRUPT, "the pattern ends with a backslash");
     }
@@ -56,7 +57,11 @@ static cero_status rewrite_escape(const char *pattern, size_t length, size_t i, 
         return CERO_FAIL(CERO_ERR_UNSUPPORTED,
                          "\\S inside a class at offset %zu of the pattern is not offered", i);
     } else {
-        cero_text_append(out, pattern + i, 2);
+        const char *brace = i + 2 < length && pattern[i + 2] == '{' && strchr("pPx", c) != NULL
+                                ? memchr(pattern + i, '}', length - i)
+                                : NULL;
+        *used = brace == NULL ? 2 : (size_t)(brace + 1 - (pattern + i));
+        cero_text_append(out, pattern + i, *used);
     }
     return CERO_OK;
 }
@@ -96,8 +101,9 @@ static cero_status rewrite(const char *pattern, size_t length, cero_text *out)
     size_t i = 0;
     while (i < length) {
         if (pattern[i] == '\\') {
-            CERO_TRY(rewrite_escape(pattern, length, i, in_class, out));
-            i += 2;
+            size_t used = 2;
+            CERO_TRY(rewrite_escape(pattern, length, i, in_class, out, &used));
+            i += used;
             continue;
         }
         CERO_TRY(check_dialect(pattern, length, i, in_class));
@@ -125,10 +131,10 @@ static cero_status compile_code(cero_pattern *pattern, const cero_text *text)
 {
     int error = 0;
     PCRE2_SIZE offset = 0;
-    uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C |
-                       PCRE2_MULTILINE;
-    pattern->code = pcre2_compile((PCRE2_SPTR)text->data, text->length, options, &error, &offset,
-                                  NULL);
+    uint32_t options =
+        PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE;
+    pattern->code =
+        pcre2_compile((PCRE2_SPTR)text->data, text->length, options, &error, &offset, NULL);
     if (pattern->code == NULL) {
         char message[128];
         (void)pcre2_get_error_message(error, (PCRE2_UCHAR *)message, sizeof(message));

@@ -169,8 +169,7 @@ cero_piece_match cero_piece_find(const char *pattern, size_t length)
         {qwen_pattern, match_qwen},
     };
     for (size_t i = 0; i < CERO_COUNT_OF(known); i++) {
-        if (strlen(known[i].pattern) == length &&
-            memcmp(known[i].pattern, pattern, length) == 0) {
+        if (strlen(known[i].pattern) == length && memcmp(known[i].pattern, pattern, length) == 0) {
             return known[i].match;
         }
     }

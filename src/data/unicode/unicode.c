@@ -204,8 +204,7 @@ static cero_status run_add_decomposed(run *r, uint32_t cp)
 static uint32_t compose_pair(uint32_t a, uint32_t b)
 {
     if (a - HANGUL_L < HANGUL_L_COUNT && b - HANGUL_V < HANGUL_V_COUNT) {
-        return HANGUL_S +
-               ((a - HANGUL_L) * HANGUL_V_COUNT + (b - HANGUL_V)) * HANGUL_T_COUNT;
+        return HANGUL_S + ((a - HANGUL_L) * HANGUL_V_COUNT + (b - HANGUL_V)) * HANGUL_T_COUNT;
     }
     if (a - HANGUL_S < HANGUL_S_COUNT && (a - HANGUL_S) % HANGUL_T_COUNT == 0 &&
         b - HANGUL_T - 1 < HANGUL_T_COUNT - 1) {
@@ -239,8 +238,8 @@ static void sort_marks(uint32_t *cp, uint32_t *scratch, int64_t n)
             int64_t i = begin;
             int64_t j = mid;
             for (int64_t k = begin; k < end; k++) {
-                bool is_left = i < mid && (j == end || combining_class(cp[i]) <=
-                                                           combining_class(cp[j]));
+                bool is_left =
+                    i < mid && (j == end || combining_class(cp[i]) <= combining_class(cp[j]));
                 scratch[k] = is_left ? cp[i++] : cp[j++];
             }
         }
