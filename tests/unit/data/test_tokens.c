@@ -217,6 +217,9 @@ static void test_hostile_idx(void **state)
         char old[8];
         memcpy(old, bytes + field, 8);
         for (size_t i = 0; i < CERO_COUNT_OF(huge); i++) {
+            if (memcmp(old, &huge[i], 8) == 0) {
+                continue;
+            }
             memcpy(bytes + field, &huge[i], 8);
             put_file("m.idx", bytes, length);
             assert_fails(open_one(in_dir("m"), 100, &stream), CERO_ERR_CORRUPT, ".idx");
