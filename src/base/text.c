@@ -71,8 +71,7 @@ void cero_text_printf(cero_text *text, const char *fmt, ...)
     va_end(again);
 }
 
-/* Length of the well-formed UTF-8 sequence at p, or 0 (Unicode 15, table 3-7). */
-static size_t utf8_length(const unsigned char *p, size_t left)
+size_t cero_text_utf8_length(const unsigned char *p, size_t left)
 {
     unsigned char c = p[0];
     size_t n = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
@@ -98,7 +97,7 @@ void cero_text_append_json_string(cero_text *text, const char *bytes, size_t len
 
     cero_text_append(text, "\"", 1);
     for (size_t i = 0; i < length;) {
-        size_t n = utf8_length(p + i, length - i);
+        size_t n = cero_text_utf8_length(p + i, length - i);
         if (n == 0) {
             cero_text_append(text, "\xEF\xBF\xBD", 3);
             n = 1;
