@@ -6,15 +6,15 @@ usage: tools/check_docs.py [ROOT]
 
 Looked at: the headers of comm, zero, parallel, ckpt and train (but for *_impl.h), and include/cero/.
 The comment above a prototype, or above a run of prototypes without a blank line between, contains
-"Collective:" or "Not collective". A header whose first comment says "Not collective" speaks for all
-its functions that do not say otherwise.
+"Collective:" or "Not collective". A header whose first comment says "Nothing here is
+collective." speaks for all its functions.
 """
 import re
 import sys
 from pathlib import Path
 
 FLOORS = ("comm", "zero", "parallel", "ckpt", "train")
-SAYS = re.compile(r"Collective:|not collective", re.I)
+SAYS = re.compile(r"Collective:|not collective|nothing here is collective", re.I)
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\n[ \t]*\n|[^/\n]+|/|\n", re.S)
 FUNCTION = re.compile(r"\b(cero_\w+)\s*\([^;{}]*\)[^;{}()]*(?:CERO_PRINTF\([^)]*\))?\s*;", re.S)
 
