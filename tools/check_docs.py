@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 FLOORS = ("comm", "zero", "parallel", "ckpt", "train")
-SAYS = re.compile(r"Collective:|not collective|nothing here is collective", re.I)
+SAYS = re.compile(r"Collective:|not[\s*]+collective|nothing[\s*]+here[\s*]+is[\s*]+collective", re.I)
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\n[ \t]*\n|[^/\n]+|/|\n", re.S)
 FUNCTION = re.compile(r"\b(cero_\w+)\s*\([^;{}]*\)[^;{}()]*(?:CERO_PRINTF\([^)]*\))?\s*;", re.S)
 
