@@ -9,15 +9,31 @@ typedef struct cero_inspect_values {
     bool json;
     const char *svg; /* where to draw a curve; NULL: nowhere */
     const char *key; /* which number of a metrics.jsonl */
-    int64_t limit;   /* most rows of a list; 0: all */
     cero_words files;
 } cero_inspect_values;
 
 typedef cero_status (*cero_inspect_function)(cero_cli *cli, const cero_inspect_values *values,
                                              const char *path, cero_text *out);
 
-/* A metrics.jsonl: first, last and best value, and the curve. */
+/* A metrics.jsonl: first, last and least value, and the curve. */
 CERO_NODISCARD cero_status cero_inspect_metrics(cero_cli *cli, const cero_inspect_values *values,
+                                                const char *path, cero_text *out);
+
+/* A safetensors file: metadata and every tensor. */
+CERO_NODISCARD cero_status cero_inspect_safetensors(cero_cli *cli,
+                                                    const cero_inspect_values *values,
+                                                    const char *path, cero_text *out);
+
+/* A tokenizer.json, or a directory with one: vocabulary and special tokens. */
+CERO_NODISCARD cero_status cero_inspect_tokenizer(cero_cli *cli, const cero_inspect_values *values,
+                                                  const char *path, cero_text *out);
+
+/* A model description: a config.json, a directory with one, or a built-in name. */
+CERO_NODISCARD cero_status cero_inspect_model(cero_cli *cli, const cero_inspect_values *values,
+                                              const char *path, cero_text *out);
+
+/* The weights of a model directory: how many tensors, elements and bytes, in which files. */
+CERO_NODISCARD cero_status cero_inspect_weights(cero_cli *cli, const cero_inspect_values *values,
                                                 const char *path, cero_text *out);
 
 #endif

@@ -49,7 +49,7 @@ expect_error 2 "--json takes no value, found 'yes'"
 cero info stray
 expect_error 2 "unexpected word 'stray'"
 cero inspect
-expect_error 2 'FILE… is missing'
+expect_error 2 'FILE|DIR… is missing'
 cero inspect --svg
 expect_error 2 '--svg needs a value: --svg FILE'
 cero --color sometimes info
