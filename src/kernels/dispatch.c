@@ -12,6 +12,7 @@
 
 /* Families in alphabetical order; add one line here for each file. NULL ends a list. */
 static const cero_kernels_init ref_inits[] = {
+    cero_kernels_attention_init_ref,
     NULL,
 };
 static const cero_kernels_init avx2_inits[] = {

@@ -19,4 +19,6 @@ typedef struct cero_cpu_features {
 
 cero_cpu_features cero_cpu_detect(void);
 
+void cero_kernels_attention_init_ref(cero_kernels *k);
+
 #endif
