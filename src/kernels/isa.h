@@ -31,5 +31,6 @@ void cero_kernels_rotary_init_ref(cero_kernels *k);
 void cero_kernels_softmax_init_ref(cero_kernels *k);
 void cero_kernels_stream_init_ref(cero_kernels *k);
 void cero_kernels_swiglu_init_ref(cero_kernels *k);
+void cero_kernels_attention_init_ref(cero_kernels *k);
 
 #endif
