@@ -21,7 +21,7 @@ THIRD_PARTY = {
     "mpi.h": ("src/comm/mpi", "include/cero/mpi.h", "tests"),
     "dnnl.h": ("src/device/cpu",),
     "dnnl_version.h": ("src/device/cpu",),
-    "omp.h": ("src/device/cpu", "src/data"),
+    "omp.h": ("src/device", "src/data"),
     "pcre2.h": ("src/data",),
     "xxhash.h": ("src/base", "src/ckpt", "src/data"),
     "liburing.h": ("src/offload",),

@@ -84,6 +84,7 @@ bool cero_cli_has_color(const cero_cli *cli, int fd);
 CERO_NODISCARD cero_status cero_cli_print(const cero_text *text);
 
 /* The commands, each in cmd_<name>.c. */
+extern const cero_command cero_command_bench;
 extern const cero_command cero_command_info;
 extern const cero_command cero_command_inspect;
 

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "engine/bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +49,9 @@ static void add_fact(fact *facts, int *count, const char *key, const char *value
     (*count)++;
 }
 
-static int collect(fact *facts)
+static cero_status collect(fact *facts, int *out)
 {
+    cero_engine_machine machine;
     char text[64];
     int count = 0;
 
@@ -64,7 +66,13 @@ static int collect(fact *facts)
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
     char bytes[32];
     add_fact(facts, &count, "memory", cero_text_bytes(memory, bytes, sizeof(bytes)));
-    return count;
+    CERO_TRY(cero_engine_machine_describe(0, &machine));
+    (void)snprintf(text, sizeof(text), "%d", machine.threads);
+    add_fact(facts, &count, "threads", text);
+    add_fact(facts, &count, "kernels", machine.isa);
+    add_fact(facts, &count, "products", machine.matmul_library);
+    *out = count;
+    return CERO_OK;
 }
 
 static void write_json(const fact *facts, int count, cero_text *out)
@@ -105,10 +113,13 @@ static cero_status run(cero_cli *cli, void *values)
 {
     const info_values *v = values;
     fact facts[MAX_FACTS];
-    int count = collect(facts);
+    int count = 0;
     cero_text text = {0};
 
-    CERO_UNUSED(cli);
+    // What can be wrong here is CERO_ISA.
+    cero_cli_at(cli, CERO_CLI_USAGE, NULL);
+    CERO_TRY(collect(facts, &count));
+    cero_cli_at(cli, CERO_CLI_WORKING, NULL);
     if (v->json) {
         write_json(facts, count, &text);
     } else {

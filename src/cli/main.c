@@ -13,6 +13,7 @@
 
 static const cero_command *const commands[] = {
     &cero_command_inspect,
+    &cero_command_bench,
     &cero_command_info,
 };
 

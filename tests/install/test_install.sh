@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An installed cero works from any prefix: the command runs, the library exports what the public headers
-# declare and nothing else, and a program outside the tree builds by find_package and by pkg-config.
+# An installed cero works from any prefix: the command runs, and a program outside the tree builds by
+# find_package and by pkg-config.
 set -euo pipefail
 
 if grep -q '^CERO_SANITIZE:[A-Z]*=.' "$CERO_BUILD/CMakeCache.txt"; then
@@ -16,7 +16,6 @@ cmake --install "$CERO_BUILD" --prefix "$work/prefix" >"$work/log"
 [ "$("$work/prefix/bin/cero" --version | head -n 1)" = "cero $version" ]
 
 library=$(find "$work/prefix" -name libcero.so)
-"$CERO_SOURCE/tools/check_symbols.py" "$library" "$CERO_SOURCE"
 
 cmake -S "$CERO_SOURCE/tests/install/consumer" -B "$work/cmake" \
     -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/log"
