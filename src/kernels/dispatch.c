@@ -12,12 +12,15 @@
 
 /* Families in alphabetical order; add one line here for each file. NULL ends a list. */
 static const cero_kernels_init ref_inits[] = {
+    cero_kernels_optim_init_ref,
     NULL,
 };
 static const cero_kernels_init avx2_inits[] = {
+    cero_kernels_optim_init_avx2,
     NULL,
 };
 static const cero_kernels_init avx512_inits[] = {
+    cero_kernels_optim_init_avx512,
     NULL,
 };
 static const cero_kernels_init avx512bf16_inits[] = {

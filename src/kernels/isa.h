@@ -19,4 +19,8 @@ typedef struct cero_cpu_features {
 
 cero_cpu_features cero_cpu_detect(void);
 
+void cero_kernels_optim_init_ref(cero_kernels *k);
+void cero_kernels_optim_init_avx2(cero_kernels *k);
+void cero_kernels_optim_init_avx512(cero_kernels *k);
+
 #endif
