@@ -4,79 +4,17 @@
  * there, one element at a time. The oracle of the other instruction sets.
  */
 #include "kernels/isa.h"
+#include "kernels/ref/load_ref.h"
 
 #include <math.h>
-#include <string.h>
-
-static float float_of_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof(x));
-    return x;
-}
-
-static uint32_t bits_of_float(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof(bits));
-    return bits;
-}
-
-static float f16_to_f32(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
-    uint32_t exponent = (h >> 10) & 0x1fu;
-    uint32_t fraction = h & 0x3ffu;
-
-    if (exponent == 31) {
-        // Signalling NaNs become quiet, as the hardware's conversion does.
-        uint32_t quiet = fraction != 0 ? 0x400000u : 0;
-        return float_of_bits(sign | 0x7f800000u | quiet | (fraction << 13));
-    }
-    if (exponent == 0) {
-        float x = (float)fraction * 0x1p-24f;
-        return sign != 0 ? -x : x;
-    }
-    return float_of_bits(sign | ((exponent + 112) << 23) | (fraction << 13));
-}
-
-static uint16_t f32_to_f16(float x)
-{
-    uint32_t bits = bits_of_float(x);
-    uint16_t sign = (uint16_t)((bits >> 16) & 0x8000u);
-    uint32_t magnitude = bits & 0x7fffffffu;
-
-    if (magnitude > 0x7f800000u) {
-        return (uint16_t)(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
-    }
-    if (magnitude >= 0x477ff000u) { // 65520 and above round to infinity
-        return (uint16_t)(sign | 0x7c00u);
-    }
-    if (magnitude < 0x38800000u) { // below 2^-14: the addition rounds to a multiple of 2^-24
-        float rounded = float_of_bits(magnitude) + 0.5f;
-        return (uint16_t)(sign | (bits_of_float(rounded) - 0x3f000000u));
-    }
-    uint32_t odd = (magnitude >> 13) & 1u;
-    return (uint16_t)(sign | ((magnitude - (112u << 23) + 0xfffu + odd) >> 13));
-}
-
-static uint16_t f32_to_bf16(float x)
-{
-    uint32_t bits = bits_of_float(x);
-
-    if ((bits & 0x7fffffffu) > 0x7f800000u) {
-        return (uint16_t)((bits >> 16) | 0x40u);
-    }
-    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
 
 static float load(cero_dtype dtype, const void *x, int64_t i)
 {
     if (dtype == CERO_DTYPE_BF16) {
-        return float_of_bits((uint32_t)((const uint16_t *)x)[i] << 16);
+        return load_bf16((const uint16_t *)x + i);
     }
     if (dtype == CERO_DTYPE_F16) {
-        return f16_to_f32(((const uint16_t *)x)[i]);
+        return load_f16((const uint16_t *)x + i);
     }
     return ((const float *)x)[i];
 }
@@ -84,9 +22,9 @@ static float load(cero_dtype dtype, const void *x, int64_t i)
 static void store(cero_dtype dtype, void *y, int64_t i, float value)
 {
     if (dtype == CERO_DTYPE_BF16) {
-        ((uint16_t *)y)[i] = f32_to_bf16(value);
+        store_bf16((uint16_t *)y + i, value);
     } else if (dtype == CERO_DTYPE_F16) {
-        ((uint16_t *)y)[i] = f32_to_f16(value);
+        store_f16((uint16_t *)y + i, value);
     } else {
         ((float *)y)[i] = value;
     }
