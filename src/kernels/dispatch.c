@@ -19,9 +19,11 @@ static const cero_kernels_init avx2_inits[] = {
     NULL,
 };
 static const cero_kernels_init avx512_inits[] = {
+    cero_kernels_attention_init_avx512,
     NULL,
 };
 static const cero_kernels_init avx512bf16_inits[] = {
+    cero_kernels_attention_init_avx512bf16,
     NULL,
 };
 

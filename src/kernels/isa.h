@@ -20,5 +20,7 @@ typedef struct cero_cpu_features {
 cero_cpu_features cero_cpu_detect(void);
 
 void cero_kernels_attention_init_ref(cero_kernels *k);
+void cero_kernels_attention_init_avx512(cero_kernels *k);
+void cero_kernels_attention_init_avx512bf16(cero_kernels *k);
 
 #endif
