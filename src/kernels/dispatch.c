@@ -10,17 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Families in alphabetical order; add one line here for each file. NULL ends a list. */
+/* Families in alphabetical order, one a line; add one line here for each file. NULL ends a list. */
+// clang-format off
 static const cero_kernels_init ref_inits[] = {
-<<<<<<< HEAD
-    cero_kernels_activation_init_ref,  cero_kernels_convert_init_ref, cero_kernels_dropout_init_ref,
-    cero_kernels_elementwise_init_ref, cero_kernels_gemv_init_ref,    cero_kernels_norm_init_ref,
-    cero_kernels_reduce_init_ref,      cero_kernels_rotary_init_ref,  cero_kernels_softmax_init_ref,
-    cero_kernels_stream_init_ref,      cero_kernels_swiglu_init_ref,  NULL,
-=======
+    cero_kernels_activation_init_ref,
     cero_kernels_attention_init_ref,
+    cero_kernels_convert_init_ref,
+    cero_kernels_dropout_init_ref,
+    cero_kernels_elementwise_init_ref,
+    cero_kernels_gemv_init_ref,
+    cero_kernels_norm_init_ref,
+    cero_kernels_reduce_init_ref,
+    cero_kernels_rotary_init_ref,
+    cero_kernels_softmax_init_ref,
+    cero_kernels_stream_init_ref,
+    cero_kernels_swiglu_init_ref,
     NULL,
->>>>>>> attention
 };
 static const cero_kernels_init avx2_inits[] = {
     NULL,
@@ -33,6 +38,7 @@ static const cero_kernels_init avx512bf16_inits[] = {
     cero_kernels_attention_init_avx512bf16,
     NULL,
 };
+// clang-format on
 
 enum {
     ISA_REF,
