@@ -3,6 +3,7 @@
 #include "kernels/avx512/attention_words.h"
 #include "kernels/isa.h"
 
+#define ISA  avx512
 #define PAIR 1
 
 INLINE vf vf_dot(vf acc, vf a, vf b)
@@ -41,43 +42,13 @@ INLINE void put_across(float *to, const vf even[2], const vf odd[2])
 
 #include "kernels/attention_backward_tmpl.c"
 
-static void attention_forward_f32_avx512(const cero_attention_args *args)
-{
-    forward(CERO_DTYPE_F32, args);
-}
-
-static void attention_forward_bf16_avx512(const cero_attention_args *args)
-{
-    forward(CERO_DTYPE_BF16, args);
-}
-
-static void attention_forward_f16_avx512(const cero_attention_args *args)
-{
-    forward(CERO_DTYPE_F16, args);
-}
-
-static void attention_backward_f32_avx512(const cero_attention_args *args)
-{
-    backward(CERO_DTYPE_F32, args);
-}
-
-static void attention_backward_bf16_avx512(const cero_attention_args *args)
-{
-    backward(CERO_DTYPE_BF16, args);
-}
-
-static void attention_backward_f16_avx512(const cero_attention_args *args)
-{
-    backward(CERO_DTYPE_F16, args);
-}
+#define TEMPLATE "kernels/attention_twins_tmpl.c"
+#include "kernels/twins.h"
 
 void cero_kernels_attention_init_avx512(cero_kernels *k)
 {
     k->attention_scratch = scratch;
-    k->attention_forward[CERO_DTYPE_F32] = attention_forward_f32_avx512;
-    k->attention_forward[CERO_DTYPE_BF16] = attention_forward_bf16_avx512;
-    k->attention_forward[CERO_DTYPE_F16] = attention_forward_f16_avx512;
-    k->attention_backward[CERO_DTYPE_F32] = attention_backward_f32_avx512;
-    k->attention_backward[CERO_DTYPE_BF16] = attention_backward_bf16_avx512;
-    k->attention_backward[CERO_DTYPE_F16] = attention_backward_f16_avx512;
+    fill_f32_avx512(k);
+    fill_bf16_avx512(k);
+    fill_f16_avx512(k);
 }
