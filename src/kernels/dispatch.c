@@ -33,10 +33,12 @@ static const cero_kernels_init avx2_inits[] = {
     NULL,
 };
 static const cero_kernels_init avx512_inits[] = {
+    cero_kernels_attention_init_avx512,
     cero_kernels_optim_init_avx512,
     NULL,
 };
 static const cero_kernels_init avx512bf16_inits[] = {
+    cero_kernels_attention_init_avx512bf16,
     NULL,
 };
 // clang-format on
