@@ -12,8 +12,8 @@
 #include <string.h>
 
 static const cero_command *const commands[] = {
-    &cero_command_inspect,
-    &cero_command_bench,
+    &cero_command_tokenize, &cero_command_tokenizer_train,
+    &cero_command_inspect,  &cero_command_bench,
     &cero_command_info,
 };
 
