@@ -5,6 +5,12 @@
  */
 #include "kernels/check.h"
 
+/* ref adds n terms in f32, one after the other. */
+static double slack(const check_case *c)
+{
+    return 4e-6 + 5e-9 * (double)c->n;
+}
+
 /* Sum of exp(x - max) in double; sets *max. */
 static double exact_sum(const check_tensor *x, double *max)
 {
@@ -33,7 +39,7 @@ static void check_softmax_of(const check_case *c, const check_tensor *x)
     c->k->softmax(c->n, in.data, y.data);
     for (int64_t i = 0; i < c->n; i++) {
         check_near("softmax", CERO_DTYPE_F32, i, (double)check_get(&y, i),
-                   exp((double)check_get(x, i) - max) / sum, 4e-6, 1e-9);
+                   exp((double)check_get(x, i) - max) / sum, slack(c), 1e-9);
     }
     c->k->softmax(c->n, in.data, in.data);
     check_same("softmax in place", &in, &y);
@@ -51,12 +57,12 @@ static void check_loss_of(const check_case *c, check_tensor *x, int64_t target)
 
     float alone = c->k->cross_entropy[c->dtype](c->n, x->data, target, scale, NULL);
     float loss = c->k->cross_entropy[c->dtype](c->n, x->data, target, scale, dx.data);
-    check_near("loss", CERO_DTYPE_F32, target, (double)loss, expected, 4e-6, 1.0);
+    check_near("loss", CERO_DTYPE_F32, target, (double)loss, expected, slack(c), 1.0);
     assert_memory_equal(&alone, &loss, sizeof(loss));
     for (int64_t i = 0; i < c->n; i++) {
         double p = exp((double)check_get(x, i) - max) / sum;
         check_near("gradient", c->dtype, i, (double)check_get(&dx, i),
-                   (p - (i == target ? 1 : 0)) * (double)scale, 4e-6, i == target ? 1.0 : 1e-7);
+                   (p - (i == target ? 1 : 0)) * (double)scale, slack(c), i == target ? 1.0 : 1e-7);
     }
     check_tensor row = check_clone(x);
     float in_place = c->k->cross_entropy[c->dtype](c->n, row.data, target, scale, row.data);
@@ -147,7 +153,7 @@ static void check_vocabulary(const check_case *c)
     // Scaled so that f16 gradients are not subnormal.
     (void)c->k->cross_entropy[c->dtype](wide.n, x.data, 31337, 1024.0f, a.data);
     (void)c->ref->cross_entropy[c->dtype](wide.n, x.data, 31337, 1024.0f, b.data);
-    check_close("gradient of a wide row against ref", &a, &b, 2e-5, 1e-6);
+    check_close("gradient of a wide row against ref", &a, &b, 3e-4, 1e-6);
     check_free(&x);
     check_free(&a);
     check_free(&b);
