@@ -11,7 +11,8 @@
 
 #include "base/status.h"
 
-/* Reads a whole file. The bytes are terminated with a NUL that is not counted. Free with cero_delete. */
+/* Reads a whole file. The bytes are terminated with a NUL that is not counted. max_bytes 0: no
+ * limit. Free with cero_delete. Errors: IO (also for a file above the limit), NOMEM. */
 CERO_NODISCARD cero_status cero_file_read(const char *path, size_t max_bytes, char **bytes,
                                           size_t *length);
 

@@ -29,7 +29,7 @@ typedef struct cero_json cero_json;
 struct cero_json {
     cero_json_type type;
     bool boolean;
-    int line;           /* 1-based */
+    int line;           /* 1-based; of a member: where its key stands */
     int column;         /* 1-based, in bytes */
     int64_t count;      /* children of an array or object */
     const char *key;    /* member of an object: its key, terminated; else NULL */

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/memory.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,8 +72,7 @@ void cero_text_printf(cero_text *text, const char *fmt, ...)
     va_end(again);
 }
 
-/* Length of the well-formed UTF-8 sequence at p, or 0 (Unicode 15, table 3-7). */
-static size_t utf8_length(const unsigned char *p, size_t left)
+size_t cero_text_utf8_length(const unsigned char *p, size_t left)
 {
     unsigned char c = p[0];
     size_t n = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
@@ -98,7 +98,7 @@ void cero_text_append_json_string(cero_text *text, const char *bytes, size_t len
 
     cero_text_append(text, "\"", 1);
     for (size_t i = 0; i < length;) {
-        size_t n = utf8_length(p + i, length - i);
+        size_t n = cero_text_utf8_length(p + i, length - i);
         if (n == 0) {
             cero_text_append(text, "\xEF\xBF\xBD", 3);
             n = 1;
@@ -132,7 +132,16 @@ void cero_text_append_double(cero_text *text, double value)
             break;
         }
     }
-    cero_text_append(text, digits, strlen(digits));
+    // The host program may have set a locale with another decimal point.
+    const char *point = localeconv()->decimal_point;
+    char *at = strcmp(point, ".") == 0 ? NULL : strstr(digits, point);
+    if (at != NULL) {
+        cero_text_append(text, digits, (size_t)(at - digits));
+        cero_text_append(text, ".", 1);
+        at += strlen(point);
+    }
+    at = at == NULL ? digits : at;
+    cero_text_append(text, at, strlen(at));
 }
 
 cero_status cero_text_finish(const cero_text *text)

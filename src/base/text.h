@@ -38,6 +38,12 @@ CERO_NODISCARD cero_status cero_text_finish(const cero_text *text);
 const char *cero_text_nearest(const char *name, const char *(*next)(const void *context, int i),
                               const void *context);
 
+/*
+ * Length of the well-formed UTF-8 sequence that starts at p (Unicode 15, table 3-7), 0 if there is none
+ * within `left` bytes; left > 0.
+ */
+size_t cero_text_utf8_length(const unsigned char *p, size_t left);
+
 /* Bytes with a unit, "1.5 GiB"; `text` holds at least 32 bytes. Returns text. */
 const char *cero_text_bytes(double nbytes, char *text, size_t size);
 

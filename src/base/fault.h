@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The seam through which tests make a system call fail: CERO_FAULT=<call>:<n>:<errno name>.
+ *
+ * "write:3:ENOSPC" lets the third write from now on fail; "read:1:SHORT" lets the first read move one
+ * byte only. The count starts again when the variable changes. Calls: open read write fsync rename
+ * close mkdir. Without the variable this costs one look at the environment.
+ */
+#ifndef CERO_BASE_FAULT_H
+#define CERO_BASE_FAULT_H
+
+#include "base/status.h"
+
+enum {
+    CERO_FAULT_NONE = 0,
+    CERO_FAULT_SHORT = -1 /* let the call move one byte */
+};
+
+/* Counts one `call`: the errno it must fail with, CERO_FAULT_SHORT, or CERO_FAULT_NONE. */
+int cero_fault_next(const char *call);
+
+#endif
