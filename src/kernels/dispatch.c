@@ -18,10 +18,20 @@ static const cero_kernels_init ref_inits[] = {
     cero_kernels_stream_init_ref,      cero_kernels_swiglu_init_ref,  NULL,
 };
 static const cero_kernels_init avx2_inits[] = {
-    NULL,
+    cero_kernels_activation_init_avx2, cero_kernels_convert_init_avx2,
+    cero_kernels_dropout_init_avx2,    cero_kernels_elementwise_init_avx2,
+    cero_kernels_gemv_init_avx2,       cero_kernels_norm_init_avx2,
+    cero_kernels_reduce_init_avx2,     cero_kernels_rotary_init_avx2,
+    cero_kernels_softmax_init_avx2,    cero_kernels_stream_init_avx2,
+    cero_kernels_swiglu_init_avx2,     NULL,
 };
 static const cero_kernels_init avx512_inits[] = {
-    NULL,
+    cero_kernels_activation_init_avx512, cero_kernels_convert_init_avx512,
+    cero_kernels_dropout_init_avx512,    cero_kernels_elementwise_init_avx512,
+    cero_kernels_gemv_init_avx512,       cero_kernels_norm_init_avx512,
+    cero_kernels_reduce_init_avx512,     cero_kernels_rotary_init_avx512,
+    cero_kernels_softmax_init_avx512,    cero_kernels_stream_init_avx512,
+    cero_kernels_swiglu_init_avx512,     NULL,
 };
 static const cero_kernels_init avx512bf16_inits[] = {
     NULL,
