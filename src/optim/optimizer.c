@@ -27,8 +27,7 @@ static const char *const formulas[CERO_OPTIM_COUNT] = {
         "Lion, decoupled decay: p -= lr*wd*p; p -= lr*sign(beta1*m + (1 - beta1)*g)",
     [CERO_OPTIM_LAMB] =
         "LAMB: u = m/(sqrt(v) + eps) + wd*p; p -= lr*|p|/|u|*u, ratio per parameter",
-    [CERO_OPTIM_MUON] = "Muon, decoupled decay: p -= lr*wd*p; p -= lr*sqrt(max(1, rows/cols))*"
-                        "orthogonal(u) for matrices; AdamW for the rest",
+    [CERO_OPTIM_MUON] = "Muon, decoupled decay: p -= lr*sqrt(max(1, m/n))*ortho(u); others AdamW",
 };
 
 static cero_status check_spec(const cero_optim_spec *spec)
