@@ -63,7 +63,9 @@ static void sweep(const cero_staging *s)
         cero_file_list_cleanup(&list);
     }
     for (int64_t i = 0; i < s->count; i++) {
-        (void)unlink(s->changes[i].kept); // links that lead nowhere are not in the list
+        if (s->changes[i].kept != NULL) {
+            (void)unlink(s->changes[i].kept); // links that lead nowhere are not in the list
+        }
     }
     (void)rmdir(s->old);
     if (rmdir(s->folder) != 0) {
