@@ -41,15 +41,15 @@ static inline void files_remove(const char *dir)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* "dir/name", valid until the eighth call after this one. */
+/* "dir/name", valid until the 64th call after this one. */
 static inline const char *files_in(const char *dir, const char *name)
 {
-    static char *path[8];
+    static char *path[64];
     static int turn;
     char *joined = cero_file_join(dir, name);
 
     assert_non_null(joined);
-    turn = (turn + 1) % 8;
+    turn = (turn + 1) % 64;
     cero_delete(path[turn]);
     path[turn] = joined;
     return joined;
