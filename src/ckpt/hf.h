@@ -7,6 +7,7 @@
  * Llama's linear weights [out, in]. On the way in every tensor of the files is a parameter, known to be
  * ignorable, or an error; on the way out the file holds exactly the parameters, tied ones once.
  * Weights are read and given by range, so that a rank touches only what it keeps.
+ * Nothing here is collective.
  */
 #ifndef CERO_CKPT_HF_H
 #define CERO_CKPT_HF_H

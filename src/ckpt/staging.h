@@ -5,6 +5,7 @@
  * New files are made in a folder inside the directory (".cero-export"), so that moving them to their place
  * is a rename on the same file system. If a move fails, those before it are undone. A kill between two
  * moves can leave some files new and some old, each of them whole; the next begin sweeps the folder.
+ * Nothing here is collective.
  */
 #ifndef CERO_CKPT_STAGING_H
 #define CERO_CKPT_STAGING_H
