@@ -130,21 +130,26 @@ static int_result number_to_int(const char *text, int64_t *out)
 
 cero_status cero_json_int(const cero_json *value, int64_t *out)
 {
+    const char *key = value->key == NULL ? "" : value->key;
+    const char *colon = value->key == NULL ? "" : ": ";
+    int64_t result = 0;
+
     if (value->type == CERO_JSON_STRING) {
-        return CERO_JSON_FAIL(value, "expected an integer, found the string \"%.60s\"",
-                              value->text);
+        return CERO_JSON_FAIL(value, "%.80s%sexpected an integer, found the string \"%.60s\"", key,
+                              colon, value->text);
     }
     if (value->type != CERO_JSON_NUMBER) {
-        return CERO_JSON_FAIL(value, "expected an integer, found %s",
+        return CERO_JSON_FAIL(value, "%.80s%sexpected an integer, found %s", key, colon,
                               value->type == CERO_JSON_BOOL ? value->boolean ? "true" : "false"
                                                             : cero_json_type_name(value->type));
     }
-    int64_t result = 0;
     switch (number_to_int(value->text, &result)) {
     case INT_FRACTION:
-        return CERO_JSON_FAIL(value, "expected an integer, found %.60s", value->text);
+        return CERO_JSON_FAIL(value, "%.80s%sexpected an integer, found %.60s", key, colon,
+                              value->text);
     case INT_RANGE:
-        return CERO_JSON_FAIL(value, "the integer %.60s does not fit into 64 bits", value->text);
+        return CERO_JSON_FAIL(value, "%.80s%sthe integer %.60s does not fit into 64 bits", key,
+                              colon, value->text);
     case INT_GOOD:
     default:
         *out = result;

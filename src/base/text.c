@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/memory.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -131,7 +132,16 @@ void cero_text_append_double(cero_text *text, double value)
             break;
         }
     }
-    cero_text_append(text, digits, strlen(digits));
+    // The host program may have set a locale with another decimal point.
+    const char *point = localeconv()->decimal_point;
+    char *at = strcmp(point, ".") == 0 ? NULL : strstr(digits, point);
+    if (at != NULL) {
+        cero_text_append(text, digits, (size_t)(at - digits));
+        cero_text_append(text, ".", 1);
+        at += strlen(point);
+    }
+    at = at == NULL ? digits : at;
+    cero_text_append(text, at, strlen(at));
 }
 
 cero_status cero_text_finish(const cero_text *text)

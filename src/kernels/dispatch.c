@@ -10,19 +10,60 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Families in alphabetical order; add one line here for each file. NULL ends a list. */
+/* Families in alphabetical order, one a line; add one line here for each file. NULL ends a list. */
+// clang-format off
 static const cero_kernels_init ref_inits[] = {
+    cero_kernels_activation_init_ref,
+    cero_kernels_attention_init_ref,
+    cero_kernels_convert_init_ref,
+    cero_kernels_dropout_init_ref,
+    cero_kernels_elementwise_init_ref,
+    cero_kernels_gemv_init_ref,
+    cero_kernels_norm_init_ref,
+    cero_kernels_optim_init_ref,
+    cero_kernels_reduce_init_ref,
+    cero_kernels_rotary_init_ref,
+    cero_kernels_softmax_init_ref,
+    cero_kernels_stream_init_ref,
+    cero_kernels_swiglu_init_ref,
     NULL,
 };
 static const cero_kernels_init avx2_inits[] = {
+    cero_kernels_activation_init_avx2,
+    cero_kernels_convert_init_avx2,
+    cero_kernels_dropout_init_avx2,
+    cero_kernels_elementwise_init_avx2,
+    cero_kernels_gemv_init_avx2,
+    cero_kernels_norm_init_avx2,
+    cero_kernels_optim_init_avx2,
+    cero_kernels_reduce_init_avx2,
+    cero_kernels_rotary_init_avx2,
+    cero_kernels_softmax_init_avx2,
+    cero_kernels_stream_init_avx2,
+    cero_kernels_swiglu_init_avx2,
     NULL,
 };
 static const cero_kernels_init avx512_inits[] = {
+    cero_kernels_activation_init_avx512,
+    cero_kernels_attention_init_avx512,
+    cero_kernels_convert_init_avx512,
+    cero_kernels_dropout_init_avx512,
+    cero_kernels_elementwise_init_avx512,
+    cero_kernels_gemv_init_avx512,
+    cero_kernels_norm_init_avx512,
+    cero_kernels_optim_init_avx512,
+    cero_kernels_reduce_init_avx512,
+    cero_kernels_rotary_init_avx512,
+    cero_kernels_softmax_init_avx512,
+    cero_kernels_stream_init_avx512,
+    cero_kernels_swiglu_init_avx512,
     NULL,
 };
 static const cero_kernels_init avx512bf16_inits[] = {
+    cero_kernels_attention_init_avx512bf16,
     NULL,
 };
+// clang-format on
 
 enum {
     ISA_REF,
