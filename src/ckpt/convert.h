@@ -5,7 +5,8 @@
  *
  * To f32 is exact for BF16 and F16; from f32, and from F64, values round to the nearest, ties to even.
  * A NaN stays a NaN, what is too big becomes an infinity. Files are little-endian, as are the machines
- * this builds for. All pointers may be unaligned; outputs do not overlap inputs.
+ * this builds for. All pointers may be unaligned; outputs do not overlap inputs. Nothing here
+ * is collective.
  */
 #ifndef CERO_CKPT_CONVERT_H
 #define CERO_CKPT_CONVERT_H

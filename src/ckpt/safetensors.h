@@ -5,7 +5,7 @@
  * The reader is as strict as the reference implementation (no hole, no overlap, no byte too many), checks
  * everything in the header before it gives a handle, and never holds more of the data than one bounded
  * buffer. Files larger than memory are ordinary. Which tensors make a model is in hf.h, several files as
- * one in shards.h.
+ * one in shards.h. Nothing here is collective.
  */
 #ifndef CERO_CKPT_SAFETENSORS_H
 #define CERO_CKPT_SAFETENSORS_H

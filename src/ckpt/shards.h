@@ -5,6 +5,7 @@
  *
  * The index is not trusted: a shard is a file of the directory itself, each tensor stands in exactly the
  * shard the index says, and files the index does not name are left alone, with a line in the log.
+ * Nothing here is collective.
  */
 #ifndef CERO_CKPT_SHARDS_H
 #define CERO_CKPT_SHARDS_H
