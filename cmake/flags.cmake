@@ -20,8 +20,9 @@ set(CERO_FP_FLAGS -fno-math-errno -ffp-contract=off)
 set(CERO_HARDENING -fstack-protector-strong -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 
 set(CERO_AVX2_FLAGS -mavx2 -mfma -mf16c -ffp-contract=fast)
-set(CERO_AVX512_FLAGS -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mfma -mf16c
+set(CERO_AVX512_FLAGS -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
                       -mprefer-vector-width=512 -ffp-contract=fast)
+set(CERO_AVX512BF16_FLAGS ${CERO_AVX512_FLAGS} -mavx512bf16)
 
 function(cero_target_flags target)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src"

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SwiGLU: the oracle. */
+#include "kernels/isa.h"
+#include "kernels/ref/activation_ref.h"
+#include "kernels/ref/load_ref.h"
+
+#define TEMPLATE "kernels/ref/swiglu_tmpl.c"
+#include "kernels/twins.h"
+
+void cero_kernels_swiglu_init_ref(cero_kernels *k)
+{
+    fill_f32_ref(k);
+    fill_bf16_ref(k);
+    fill_f16_ref(k);
+}
