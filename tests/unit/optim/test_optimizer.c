@@ -334,7 +334,7 @@ static void test_threads(void **unused)
             continue; // Its products promise bits for equal numbers of threads only.
         }
         fixture_init(&fa, 1, &specs[i]);
-        fixture_init(&fb, 3, &specs[i]);
+        fixture_init(&fb, 2, &specs[i]);
         fixture_cut(&fa, NULL, 0);
         fixture_cut(&fb, NULL, 0);
         for (int64_t number = 1; number <= UPDATES; number++) {
@@ -689,6 +689,37 @@ static void test_refusals(void **unused)
     fixture_cleanup(&fa);
 }
 
+/* Every allocation of a Muon set-up may fail: one error, nothing leaked, and a later try succeeds. */
+static void test_no_memory(void **unused)
+{
+    static const cero_shape shape = {2, {19, 23}};
+    cero_optim_segment segment = {.numel = 437, .shape = shape, .is_matrix = true};
+    cero_device *device = NULL;
+    bool is_done = false;
+
+    (void)unused;
+    assert_ok(cero_device_create(&(cero_device_params){.threads = 1}, &device));
+    for (uint64_t n = 1; !is_done; n++) {
+        cero_optim *optim = NULL;
+        size_t scratch = 0;
+        assert_true(n < 100);
+        cero_mem_fail_at(n);
+        cero_status st = cero_optim_create(device, &specs[CERO_COUNT_OF(specs) - 1], &optim);
+        if (st == CERO_OK) {
+            st = cero_optim_plan(optim, &segment, 1, &scratch);
+        }
+        cero_mem_fail_at(0);
+        is_done = st == CERO_OK;
+        assert_true(is_done || st == CERO_ERR_NOMEM);
+        assert_true(is_done == (scratch > 0));
+        if (optim != NULL) {
+            assert_ok(cero_optim_plan(optim, &segment, 1, &scratch));
+        }
+        cero_optim_destroy(&optim);
+    }
+    cero_device_destroy(&device);
+}
+
 static void test_moments(void **unused)
 {
     static const int matrix[] = {2, 2, 2, 0, 1, 1, 1, 1, 2, 2, 1};
@@ -715,7 +746,8 @@ int main(void)
         cmocka_unit_test(test_absent),      cmocka_unit_test(test_master_moves),
         cmocka_unit_test(test_decay_modes), cmocka_unit_test(test_clip_reaches_update),
         cmocka_unit_test(test_betas),       cmocka_unit_test(test_muon_rates),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_moments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
