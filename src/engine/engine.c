@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/exact.h"
-#include "base/log.h"
+#include "models/models.h"
 
 #include <string.h>
 
@@ -34,6 +34,12 @@ struct cero_engine {
     int64_t step; /* steps begun */
     bool is_poisoned;
 };
+
+cero_status cero_engine_build_model(cero_graph *graph, const cero_model_shape *shape,
+                                    const void *context)
+{
+    return cero_model_build(graph, shape, context);
+}
 
 static bool is_frozen(const void *context, const char *name)
 {

@@ -33,6 +33,10 @@ typedef struct cero_engine_plan {
     double model_flops; /* forward and backward of one step of this rank */
 } cero_engine_plan;
 
+/* The model of a spec, for cero_engine_params.build: context is a const cero_model_spec *. */
+CERO_NODISCARD cero_status cero_engine_build_model(cero_graph *graph, const cero_model_shape *shape,
+                                                   const void *context);
+
 /* Not collective. */
 const cero_engine_plan *cero_engine_get_plan(const cero_engine *engine);
 
