@@ -3,7 +3,7 @@
 #include "kernels/isa.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
+    #include <cpuid.h>
 #endif
 
 cero_cpu_features cero_cpu_detect(void)

@@ -45,6 +45,7 @@ static const cero_kernels_init avx2_inits[] = {
 };
 static const cero_kernels_init avx512_inits[] = {
     cero_kernels_activation_init_avx512,
+    cero_kernels_attention_init_avx512,
     cero_kernels_convert_init_avx512,
     cero_kernels_dropout_init_avx512,
     cero_kernels_elementwise_init_avx512,
@@ -60,6 +61,7 @@ static const cero_kernels_init avx512_inits[] = {
 };
 static const cero_kernels_init avx512bf16_inits[] = {
     cero_kernels_activation_init_avx512bf16,
+    cero_kernels_attention_init_avx512bf16,
     cero_kernels_convert_init_avx512bf16,
     cero_kernels_dropout_init_avx512bf16,
     cero_kernels_elementwise_init_avx512bf16,

@@ -5,6 +5,7 @@
  * of FlashAttention (arXiv 2205.14135), which rebuilds the probabilities from the log-sum-exp.
  */
 #include "kernels/isa.h"
+#include "kernels/ref/load_ref.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,74 +22,15 @@ typedef struct attention_row {
     float *grad;     /* [head_dim] dq in f32 */
 } attention_row;
 
-static float float_of_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof(x));
-    return x;
-}
-
-static uint32_t bits_of_float(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof(bits));
-    return bits;
-}
-
-static float f32_of_f16(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
-    uint32_t exponent = (h >> 10) & 31u;
-    uint32_t mantissa = h & 0x3FFu;
-
-    if (exponent == 31u) {
-        return float_of_bits(sign | 0x7F800000u | mantissa << 13);
-    }
-    if (exponent == 0u) {
-        float x = (float)mantissa * 0x1p-24f;
-        return sign != 0u ? -x : x;
-    }
-    return float_of_bits(sign | (exponent + 112u) << 23 | mantissa << 13);
-}
-
-static uint16_t f16_of_f32(float x)
-{
-    uint32_t bits = bits_of_float(x);
-    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
-    uint32_t rest = bits & 0x7FFFFFFFu;
-
-    if (rest > 0x7F800000u) {
-        return (uint16_t)(sign | 0x7E00u);
-    }
-    if (rest >= 0x477FF000u) {
-        return (uint16_t)(sign | 0x7C00u);
-    }
-    if (rest < 0x38800000u) {
-        // Adding 0.5 leaves a subnormal's units in the last place, rounded to even by the addition.
-        return (uint16_t)(sign | (bits_of_float(float_of_bits(rest) + 0.5f) - 0x3F000000u));
-    }
-    return (uint16_t)(sign | ((rest - 0x38000000u + 0xFFFu + (rest >> 13 & 1u)) >> 13));
-}
-
-static uint16_t bf16_of_f32(float x)
-{
-    uint32_t bits = bits_of_float(x);
-
-    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) {
-        return (uint16_t)(bits >> 16 | 0x40u);
-    }
-    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
-}
-
 static float load(cero_dtype dtype, const void *x, int64_t i)
 {
     switch ((int)dtype) {
     case CERO_DTYPE_BF16:
-        return float_of_bits((uint32_t)((const uint16_t *)x)[i] << 16);
+        return load_bf16((const uint16_t *)x + i);
     case CERO_DTYPE_F16:
-        return f32_of_f16(((const uint16_t *)x)[i]);
+        return load_f16((const uint16_t *)x + i);
     default:
-        return ((const float *)x)[i];
+        return load_f32((const float *)x + i);
     }
 }
 
@@ -96,13 +38,13 @@ static void store(cero_dtype dtype, void *x, int64_t i, float value)
 {
     switch ((int)dtype) {
     case CERO_DTYPE_BF16:
-        ((uint16_t *)x)[i] = bf16_of_f32(value);
+        store_bf16((uint16_t *)x + i, value);
         break;
     case CERO_DTYPE_F16:
-        ((uint16_t *)x)[i] = f16_of_f32(value);
+        store_f16((uint16_t *)x + i, value);
         break;
     default:
-        ((float *)x)[i] = value;
+        store_f32((float *)x + i, value);
     }
 }
 
@@ -218,57 +160,27 @@ static void backward_row(cero_dtype dtype, const cero_attention_args *a, int64_t
     }
 }
 
-static void forward_rows(cero_dtype dtype, const cero_attention_args *args)
+static void forward(cero_dtype dtype, const cero_attention_args *args)
 {
     for (int64_t query = 0; query < args->query_count; query++) {
         forward_row(dtype, args, query);
     }
 }
 
-static void backward_rows(cero_dtype dtype, const cero_attention_args *args)
+static void backward(cero_dtype dtype, const cero_attention_args *args)
 {
     for (int64_t query = 0; query < args->query_count; query++) {
         backward_row(dtype, args, query);
     }
 }
 
-static void attention_forward_f32_ref(const cero_attention_args *args)
-{
-    forward_rows(CERO_DTYPE_F32, args);
-}
-
-static void attention_forward_bf16_ref(const cero_attention_args *args)
-{
-    forward_rows(CERO_DTYPE_BF16, args);
-}
-
-static void attention_forward_f16_ref(const cero_attention_args *args)
-{
-    forward_rows(CERO_DTYPE_F16, args);
-}
-
-static void attention_backward_f32_ref(const cero_attention_args *args)
-{
-    backward_rows(CERO_DTYPE_F32, args);
-}
-
-static void attention_backward_bf16_ref(const cero_attention_args *args)
-{
-    backward_rows(CERO_DTYPE_BF16, args);
-}
-
-static void attention_backward_f16_ref(const cero_attention_args *args)
-{
-    backward_rows(CERO_DTYPE_F16, args);
-}
+#define TEMPLATE "kernels/attention_twins_tmpl.c"
+#include "kernels/twins.h"
 
 void cero_kernels_attention_init_ref(cero_kernels *k)
 {
     k->attention_scratch = scratch_ref;
-    k->attention_forward[CERO_DTYPE_F32] = attention_forward_f32_ref;
-    k->attention_forward[CERO_DTYPE_BF16] = attention_forward_bf16_ref;
-    k->attention_forward[CERO_DTYPE_F16] = attention_forward_f16_ref;
-    k->attention_backward[CERO_DTYPE_F32] = attention_backward_f32_ref;
-    k->attention_backward[CERO_DTYPE_BF16] = attention_backward_bf16_ref;
-    k->attention_backward[CERO_DTYPE_F16] = attention_backward_f16_ref;
+    fill_f32_ref(k);
+    fill_bf16_ref(k);
+    fill_f16_ref(k);
 }

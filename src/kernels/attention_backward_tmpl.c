@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocked causal attention backward (FlashAttention-2, arXiv 2307.08691): P is rebuilt from the
+ * log-sum-exp, D = rowsum(dO * O), dS = P * (dP - D). Blocks of keys outside, blocks of queries inside:
+ * dK and dV are added to where they lie, dQ^T stays in scratch until its part of the queries is done.
+ * Included after attention_forward_tmpl.c.
+ */
+typedef struct backward_work {
+    const cero_attention_args *args;
+    cero_dtype dtype;
+    head_sizes size;
+    /* The queries of a part. */
+    float *q;       /* [panels][step_ld][WIDTH] Q^T */
+    float *dout;    /* [panels][step_ld][WIDTH] dO^T */
+    float *q_cols;  /* [blocks][head panels][BLOCK_STEPS][WIDTH] Q */
+    float *do_cols; /* [blocks][head panels][BLOCK_STEPS][WIDTH] dO */
+    float *dq;      /* [panels][rows][WIDTH] dQ^T */
+    float *lse;     /* [panels][WIDTH] times log2(e) */
+    float *delta;   /* [panels][WIDTH] D */
+    /* The block of keys. */
+    float *keys;     /* [KEYS][step_ld] K */
+    float *values;   /* [KEYS][step_ld] V */
+    float *key_cols; /* [rows][KEY_STEPS] K^T */
+    /* The block of keys and a block of queries. */
+    float *scores;  /* [KEYS][WIDTH] S^T of one panel */
+    float *dp;      /* [KEYS][WIDTH] dP^T of one panel */
+    float *weights; /* [KEYS][BLOCK_STEPS] P^T with dropout, left factor */
+    float *ds;      /* [KEYS][BLOCK_STEPS] dS^T, left factor */
+    float *ds_cols; /* [KEY_STEPS][WIDTH] dS^T of one panel, right factor */
+} backward_work;
+
+/* A block of queries meets a block of keys. */
+typedef struct block_keys {
+    int64_t block;
+    int64_t query;    /* row of args->q of the first query */
+    int64_t position; /* of that query */
+    int64_t queries;
+    int64_t key;
+    int64_t keys;
+} block_keys;
+
+/* Cuts the scratch into arrays. */
+static void backward_cut(backward_work *w, int64_t query_count, cutter *c)
+{
+    int64_t part = smaller(query_count, PART_QUERIES);
+    int64_t blocks = (part + BLOCK_QUERIES - 1) / BLOCK_QUERIES;
+    int64_t panels = blocks * BLOCK_PANELS;
+    int64_t cols = blocks * w->size.panels * BLOCK_STEPS * WIDTH;
+
+    w->q = cut(c, panels * w->size.step_ld * WIDTH);
+    w->dout = cut(c, panels * w->size.step_ld * WIDTH);
+    w->q_cols = cut(c, cols);
+    w->do_cols = cut(c, cols);
+    w->dq = cut(c, panels * w->size.rows * WIDTH);
+    w->lse = cut(c, panels * WIDTH);
+    w->delta = cut(c, panels * WIDTH);
+    w->keys = cut(c, KEYS * w->size.step_ld);
+    w->values = cut(c, KEYS * w->size.step_ld);
+    w->key_cols = cut(c, w->size.rows * KEY_STEPS);
+    w->scores = cut(c, KEYS * WIDTH);
+    w->dp = cut(c, KEYS * WIDTH);
+    w->weights = cut(c, KEYS * BLOCK_STEPS);
+    w->ds = cut(c, KEYS * BLOCK_STEPS);
+    w->ds_cols = cut(c, KEY_STEPS * WIDTH);
+}
+
+/* out[row] = left [rows][step_ld] times a panel over head_dim */
+static void panel_product(const head_sizes *size, int64_t rows, const float *left,
+                          const float *right, float *out)
+{
+    for (int64_t row = 0; row < rows; row += TILE_ROWS) {
+        vf acc[TILE_ROWS][2];
+        tile_product(size->steps, left + row * size->step_ld, size->step_ld, right, acc);
+        for (int r = 0; r < TILE_ROWS; r++) {
+            vf_store(out + (row + r) * WIDTH, acc[r][0]);
+            vf_store(out + (row + r) * WIDTH + LANES, acc[r][1]);
+        }
+    }
+}
+
+/* One vector of P^T and dS^T; `visible` and `keep` hold the bits of its lanes. */
+typedef struct lane_state {
+    vf lse;
+    vf delta;
+    vf factor; /* scale * log2(e) */
+    vf scale;
+    vf drop_scale;
+} lane_state;
+
+INLINE void rebuild(const lane_state *lane, uint32_t visible, const uint32_t *keep, vf *s, vf *dp)
+{
+    vf p = vf_exp2(vf_sub(vf_mul(*s, lane->factor), lane->lse));
+    vf kept = p;
+    vf grad = *dp;
+
+    p = vf_where(visible, p, vf_zero());
+    kept = p;
+    if (keep != NULL) {
+        kept = vf_where(*keep, vf_mul(p, lane->drop_scale), vf_zero());
+        grad = vf_where(*keep, vf_mul(grad, lane->drop_scale), vf_zero());
+    }
+    *s = kept;
+    *dp = vf_mul(vf_mul(p, vf_sub(grad, lane->delta)), lane->scale);
+}
+
+/* From S^T and dP^T of a panel: P^T and dS^T in the layouts of the products. */
+static void backward_weights(const backward_work *w, const panel_keys *at)
+{
+    const cero_attention_args *a = w->args;
+    int64_t col = at->panel % BLOCK_PANELS * (WIDTH / PAIR);
+    uint32_t buffer[KEYS + 8];
+    const uint32_t *keep =
+        a->drop_threshold == 0 ? NULL : keep_bits(a, at->query, at->key, at->rows, buffer);
+    lane_state lanes[2];
+
+    for (int h = 0; h < 2; h++) {
+        lanes[h] = (lane_state){
+            .lse = vf_load(w->lse + at->panel * WIDTH + h * LANES),
+            .delta = vf_load(w->delta + at->panel * WIDTH + h * LANES),
+            .factor = vf_set1(a->scale * log2_e),
+            .scale = vf_set1(a->scale),
+            .drop_scale = vf_set1(a->drop_scale),
+        };
+    }
+    for (int64_t row = 0; row < at->rows; row += 2) {
+        vf p[2][2];
+        vf ds[2][2];
+        for (int r = 0; r < 2; r++) {
+            uint32_t visible = visible_bits(at->key + row + r, at->position);
+            for (int h = 0; h < 2; h++) {
+                p[r][h] = vf_load(w->scores + (row + r) * WIDTH + h * LANES);
+                ds[r][h] = vf_load(w->dp + (row + r) * WIDTH + h * LANES);
+                uint32_t kept = keep == NULL ? 0 : keep[row + r] >> (h * LANES);
+                rebuild(&lanes[h], visible >> (h * LANES), keep == NULL ? NULL : &kept, &p[r][h],
+                        &ds[r][h]);
+            }
+            put_along(w->weights + (row + r) * BLOCK_STEPS + col, p[r]);
+            put_along(w->ds + (row + r) * BLOCK_STEPS + col, ds[r]);
+        }
+        put_across(w->ds_cols + row / PAIR * WIDTH, ds[0], ds[1]);
+    }
+}
+
+/* P^T, dS^T of a panel, and what it adds to dQ^T. */
+static void backward_panel(const backward_work *w, const panel_keys *at)
+{
+    int64_t query_at = at->panel * w->size.step_ld * WIDTH;
+    float *dq = w->dq + at->panel * w->size.rows * WIDTH;
+
+    panel_product(&w->size, at->rows, w->keys, w->q + query_at, w->scores);
+    panel_product(&w->size, at->rows, w->values, w->dout + query_at, w->dp);
+    backward_weights(w, at);
+    for (int64_t row = 0; row < w->size.rows; row += TILE_ROWS) {
+        vf acc[TILE_ROWS][2];
+        tile_product(at->rows / PAIR, w->key_cols + row * KEY_STEPS, KEY_STEPS, w->ds_cols, acc);
+        for (int r = 0; r < TILE_ROWS; r++) {
+            float *to = dq + (row + r) * WIDTH;
+            vf_store(to, vf_add(vf_load(to), acc[r][0]));
+            vf_store(to + LANES, vf_add(vf_load(to + LANES), acc[r][1]));
+        }
+    }
+}
+
+/* Adds a tile to rows of head_dim elements, of which `rows` and `cols` exist. */
+INLINE void add_tile(vf acc[TILE_ROWS][2], int64_t rows, int64_t cols, int64_t ld, float *to)
+{
+    if (rows >= TILE_ROWS && cols >= WIDTH) {
+        for (int r = 0; r < TILE_ROWS; r++) {
+            float *row = to + r * ld;
+            vf_store(row, vf_add(vf_load(row), acc[r][0]));
+            vf_store(row + LANES, vf_add(vf_load(row + LANES), acc[r][1]));
+        }
+        return;
+    }
+    float tile[TILE_ROWS][WIDTH];
+    for (int r = 0; r < TILE_ROWS; r++) {
+        vf_store(tile[r], acc[r][0]);
+        vf_store(tile[r] + LANES, acc[r][1]);
+    }
+    for (int64_t r = 0; r < smaller(rows, TILE_ROWS); r++) {
+        for (int64_t c = 0; c < smaller(cols, WIDTH); c++) {
+            to[r * ld + c] += tile[r][c];
+        }
+    }
+}
+
+/* grad[keys] += left [KEYS][BLOCK_STEPS] times the block's columns; hidden queries are skipped. */
+static void add_key_grad(const backward_work *w, const block_keys *at, const float *left,
+                         const float *cols, float *grad)
+{
+    int64_t head_dim = w->args->head_dim;
+    int64_t steps = round_up(at->queries, WIDTH) / PAIR;
+
+    for (int64_t row = 0; row < at->keys; row += TILE_ROWS) {
+        int64_t hidden = at->key + row - at->position;
+        int64_t first = hidden > 0 ? hidden / PAIR : 0;
+        for (int64_t panel = 0; panel < w->size.panels; panel++) {
+            vf acc[TILE_ROWS][2];
+            tile_product(steps - first, left + row * BLOCK_STEPS + first, BLOCK_STEPS,
+                         cols + (panel * BLOCK_STEPS + first) * WIDTH, acc);
+            add_tile(acc, at->keys - row, head_dim - panel * WIDTH, head_dim,
+                     grad + (at->key + row) * head_dim + panel * WIDTH);
+        }
+    }
+}
+
+static void backward_block(const backward_work *w, const block_keys *at)
+{
+    int64_t end = at->position + at->queries;
+    int64_t cols = at->block * w->size.panels * BLOCK_STEPS * WIDTH;
+    block_keys seen = *at;
+
+    if (end <= at->key) {
+        return;
+    }
+    for (int64_t i = 0; i * WIDTH < at->queries; i++) {
+        int64_t position = at->position + i * WIDTH;
+        int64_t visible = smaller(end, position + WIDTH) - at->key;
+        if (visible > 0) {
+            int64_t rows = round_up(smaller(at->keys, visible), TILE_ROWS);
+            int64_t panel = at->block * BLOCK_PANELS + i;
+            backward_panel(w, &(panel_keys){panel, at->query + i * WIDTH, position, at->key, rows});
+        }
+    }
+    seen.keys = smaller(at->keys, end - at->key);
+    add_key_grad(w, &seen, w->weights, w->do_cols + cols, w->args->dv);
+    add_key_grad(w, &seen, w->ds, w->q_cols + cols, w->args->dk);
+}
+
+/* D of one query. */
+static float row_delta(const backward_work *w, int64_t query)
+{
+    const cero_attention_args *a = w->args;
+    matrix out = rows_of(w->dtype, a->out, a->out_stride, query, 1, a->head_dim);
+    matrix dout = rows_of(w->dtype, a->dout, a->out_stride, query, 1, a->head_dim);
+    vf sum = vf_zero();
+
+    for (int64_t c = 0; c < a->head_dim; c += LANES) {
+        vf x = load_f32(w->dtype, out.data, c, a->head_dim - c);
+        vf y = load_f32(w->dtype, dout.data, c, a->head_dim - c);
+        sum = vf_fma(x, y, sum);
+    }
+    return vf_sum(sum);
+}
+
+/* Packs the queries of a part; lanes without a query get probability 0. */
+static void backward_begin(const backward_work *w, int64_t first, int64_t count)
+{
+    const cero_attention_args *a = w->args;
+    int64_t panels = round_up(count, BLOCK_QUERIES) / WIDTH;
+
+    for (int64_t panel = 0; panel < panels; panel++) {
+        int64_t query = panel * WIDTH;
+        int64_t rows = query < count ? smaller(WIDTH, count - query) : 0;
+        int64_t to = panel * w->size.step_ld * WIDTH;
+        matrix q = rows_of(w->dtype, a->q, a->q_stride, first + query, rows, a->head_dim);
+        matrix dout = rows_of(w->dtype, a->dout, a->out_stride, first + query, rows, a->head_dim);
+        pack_along_transposed(&q, w->size.step_ld, w->q + to);
+        pack_along_transposed(&dout, w->size.step_ld, w->dout + to);
+        for (int64_t i = 0; i < WIDTH; i++) {
+            bool is_query = query + i < count;
+            w->lse[query + i] = is_query ? a->lse[first + query + i] * log2_e : INFINITY;
+            w->delta[query + i] = is_query ? row_delta(w, first + query + i) : 0.0f;
+        }
+    }
+    for (int64_t i = 0; i < panels * w->size.rows * WIDTH; i++) {
+        w->dq[i] = 0.0f;
+    }
+    for (int64_t query = 0; query < count; query += BLOCK_QUERIES) {
+        int64_t rows = smaller(BLOCK_QUERIES, count - query);
+        int64_t to = query / PAIR * w->size.panels * WIDTH;
+        matrix q = rows_of(w->dtype, a->q, a->q_stride, first + query, rows, a->head_dim);
+        matrix dout = rows_of(w->dtype, a->dout, a->out_stride, first + query, rows, a->head_dim);
+        pack_across(&q, BLOCK_STEPS, w->size.panels, w->q_cols + to);
+        pack_across(&dout, BLOCK_STEPS, w->size.panels, w->do_cols + to);
+    }
+}
+
+static void backward_end(const backward_work *w, int64_t first, int64_t count)
+{
+    const cero_attention_args *a = w->args;
+    float ones[WIDTH];
+
+    for (int64_t i = 0; i < WIDTH; i++) {
+        ones[i] = 1.0f;
+    }
+    for (int64_t panel = 0; panel * WIDTH < count; panel++) {
+        int64_t rows = smaller(WIDTH, count - panel * WIDTH);
+        target dq =
+            target_of(w->dtype, a->dq, a->q_stride, first + panel * WIDTH, rows, a->head_dim);
+        store_transposed(&dq, w->dq + panel * w->size.rows * WIDTH, ones);
+    }
+}
+
+/* Queries first .. first+count-1, at most PART_QUERIES. */
+static void backward_part(const backward_work *w, int64_t first, int64_t count)
+{
+    const cero_attention_args *a = w->args;
+    int64_t visible = a->query_offset + first + count;
+
+    backward_begin(w, first, count);
+    for (int64_t key = 0; key < visible; key += KEYS) {
+        int64_t keys = smaller(KEYS, visible - key);
+        matrix k = rows_of(w->dtype, a->k, a->k_stride, key, keys, a->head_dim);
+        matrix v = rows_of(w->dtype, a->v, a->v_stride, key, keys, a->head_dim);
+        pack_along(&k, round_up(keys, TILE_ROWS), w->size.step_ld, w->keys);
+        pack_along(&v, round_up(keys, TILE_ROWS), w->size.step_ld, w->values);
+        pack_across_transposed(&k, w->size.rows, w->key_cols);
+        for (int64_t query = 0; query < count; query += BLOCK_QUERIES) {
+            backward_block(w, &(block_keys){
+                                  .block = query / BLOCK_QUERIES,
+                                  .query = first + query,
+                                  .position = a->query_offset + first + query,
+                                  .queries = smaller(BLOCK_QUERIES, count - query),
+                                  .key = key,
+                                  .keys = keys,
+                              });
+        }
+    }
+    backward_end(w, first, count);
+}
+
+static void backward(cero_dtype dtype, const cero_attention_args *args)
+{
+    backward_work w = {.args = args, .dtype = dtype, .size = sizes_of(args->head_dim)};
+
+    backward_cut(&w, args->query_count, &(cutter){args->scratch, 0});
+    for (int64_t first = 0; first < args->query_count; first += PART_QUERIES) {
+        backward_part(&w, first, smaller(PART_QUERIES, args->query_count - first));
+    }
+}
+
+/* Bytes for both directions of every dtype: f32 steps need the most. */
+static inline size_t scratch(int64_t query_count, int64_t key_count, int64_t head_dim,
+                             bool is_backward)
+{
+    CERO_UNUSED(key_count);
+    forward_work f = {.size = sizes_of(head_dim)};
+    backward_work b = {.size = sizes_of(head_dim)};
+    cutter c = {NULL, 0};
+
+    if (is_backward) {
+        backward_cut(&b, query_count, &c);
+    } else {
+        forward_cut(&f, query_count, &c);
+    }
+    int64_t row = row_scratch(head_dim);
+    return (size_t)(c.used > row ? c.used : row) * sizeof(float);
+}
