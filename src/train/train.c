@@ -30,7 +30,7 @@ struct cero_trainer {
     int64_t steps;
     int64_t done;
     int32_t *tokens;  /* [rank's samples of a step, seq_len], category IO */
-    int32_t *targets; /* as tokens */
+    int32_t *targets; /* view into the same block, as tokens */
     double eval_loss;
 };
 
@@ -56,17 +56,15 @@ static cero_status choose_steps(cero_trainer *trainer)
     return CERO_OK;
 }
 
+/* One block for the tokens and the targets of a step: what the plan calls the batch. */
 static cero_status allocate_batch(cero_trainer *trainer)
 {
-    int64_t samples =
-        cero_engine_micro_batch(trainer->engine) * cero_engine_micro_batch_count(trainer->engine);
-    size_t nbytes = (size_t)(samples * trainer->seq_len) * sizeof(int32_t);
-    cero_mem *mem = trainer->params.context->mem;
+    size_t nbytes = cero_engine_batch_bytes(trainer->engine);
 
-    CERO_TRY(
-        cero_mem_alloc(mem, nbytes, CERO_MEM_IO, "tokens of a step", (void **)&trainer->tokens));
-    return cero_mem_alloc(mem, nbytes, CERO_MEM_IO, "targets of a step",
-                          (void **)&trainer->targets);
+    CERO_TRY(cero_mem_alloc(trainer->params.context->mem, nbytes, CERO_MEM_IO,
+                            "tokens and targets of a step", (void **)&trainer->tokens));
+    trainer->targets = trainer->tokens + nbytes / sizeof(int32_t) / 2;
+    return CERO_OK;
 }
 
 static cero_status create_samplers(cero_trainer *trainer)
@@ -143,7 +141,6 @@ void cero_trainer_destroy(cero_trainer **trainer)
     }
     cero_trainer *t = *trainer;
     cero_metrics_close(&t->metrics);
-    cero_mem_free(t->params.context->mem, t->targets);
     cero_mem_free(t->params.context->mem, t->tokens);
     cero_engine_destroy(&t->engine);
     cero_sampler_destroy(&t->eval_sampler);
@@ -182,14 +179,17 @@ double cero_trainer_eval_loss(const cero_trainer *trainer)
     return trainer->eval_loss;
 }
 
-static cero_status import_param(cero_trainer *trainer, cero_hf_import *import, int64_t i,
-                                float *span)
+/* The arena is free between steps: it is the buffer of weights on their way in. */
+static cero_status import_param(cero_trainer *trainer, cero_hf_import *import, int64_t i)
 {
     cero_param_info info = cero_engine_param_info(trainer->engine, i);
     int64_t numel = cero_shape_numel(&info.shape);
+    size_t nbytes = 0;
+    float *span = cero_engine_arena(trainer->engine, &nbytes);
+    int64_t most = (int64_t)(nbytes / sizeof(float));
 
-    for (int64_t at = 0; at < numel; at += STREAM_SPAN) {
-        int64_t n = numel - at < STREAM_SPAN ? numel - at : STREAM_SPAN;
+    for (int64_t at = 0; at < numel; at += most) {
+        int64_t n = numel - at < most ? numel - at : most;
         CERO_TRY(cero_hf_import_read(import, info.name, at, n, span));
         CERO_TRY(cero_engine_set_param(trainer->engine, i, at, n, span));
     }
@@ -200,18 +200,12 @@ cero_status cero_trainer_import(cero_trainer *trainer, const char *dir)
 {
     cero_status st = CERO_OK;
     cero_hf_import *import = NULL;
-    cero_mem *mem = trainer->params.context->mem;
-    void *span = NULL;
 
     CERO_TRY_GOTO(cero_hf_import_open(dir, trainer->params.model, &import), out);
-    CERO_TRY_GOTO(cero_mem_alloc(mem, STREAM_SPAN * sizeof(float), CERO_MEM_IO,
-                                 "weights on their way in", &span),
-                  out);
     for (int64_t i = 0; i < cero_engine_param_count(trainer->engine); i++) {
-        CERO_TRY_GOTO(import_param(trainer, import, i, span), out);
+        CERO_TRY_GOTO(import_param(trainer, import, i), out);
     }
 out:
-    cero_mem_free(mem, span);
     cero_hf_import_close(&import);
     return st;
 }
