@@ -296,7 +296,7 @@ static cero_status apply_matrix(cero_optim *optim, const cero_optim_step *step,
                                 const cero_optim_segment *segments, int64_t count)
 {
     const shape_plan *shape = find_shape(optim->state, rows_of(segments), cols_of(segments));
-    workspace w;
+    workspace w = {0};
 
     CERO_CHECK(shape != NULL, CERO_ERR_INVALID,
                "Muon: parameter %" PRId64 " [%" PRId64 ", %" PRId64

@@ -18,6 +18,18 @@ static const cero_optim_ops *const families[CERO_OPTIM_COUNT] = {
     [CERO_OPTIM_MUON] = &cero_optim_muon_ops,
 };
 
+static const char *const formulas[CERO_OPTIM_COUNT] = {
+    [CERO_OPTIM_ADAMW] = "AdamW, decoupled decay: p -= lr*wd*p; p -= lr*m^/(sqrt(v^) + eps)",
+    [CERO_OPTIM_ADAM] = "Adam, L2 decay: g += wd*p; p -= lr*m^/(sqrt(v^) + eps)",
+    [CERO_OPTIM_SGD] = "SGD, L2 decay: g += wd*p; b = momentum*b + (1 - dampening)*g; p -= lr*b",
+    [CERO_OPTIM_ADAGRAD] = "Adagrad: s += (g + wd*p)^2; p -= lr*g/(sqrt(s) + eps)",
+    [CERO_OPTIM_LION] =
+        "Lion, decoupled decay: p -= lr*wd*p; p -= lr*sign(beta1*m + (1 - beta1)*g)",
+    [CERO_OPTIM_LAMB] =
+        "LAMB: u = m/(sqrt(v) + eps) + wd*p; p -= lr*|p|/|u|*u, ratio per parameter",
+    [CERO_OPTIM_MUON] = "Muon, decoupled decay: p -= lr*sqrt(max(1, m/n))*ortho(u); others AdamW",
+};
+
 static cero_status check_spec(const cero_optim_spec *spec)
 {
     CERO_CHECK((int)spec->type >= 0 && spec->type < CERO_OPTIM_COUNT, CERO_ERR_INVALID,
@@ -75,6 +87,11 @@ int cero_optim_moment_count(const cero_optim_spec *spec, bool is_matrix)
 const char *cero_optim_moment_name(const cero_optim_spec *spec, int i)
 {
     return i >= 0 && i < CERO_OPTIM_MOMENTS ? families[spec->type]->moment_name[i] : NULL;
+}
+
+const char *cero_optim_formula(const cero_optim_spec *spec)
+{
+    return formulas[spec->type];
 }
 
 bool cero_optim_needs_norms(const cero_optim_spec *spec)

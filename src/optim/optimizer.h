@@ -85,6 +85,9 @@ int cero_optim_moment_count(const cero_optim_spec *spec, bool is_matrix);
 /* What checkpoints call moment i: "exp_avg", "exp_avg_sq", "momentum_buffer", "sum". */
 const char *cero_optim_moment_name(const cero_optim_spec *spec, int i);
 
+/* The update as a line for the start of a run, "AdamW: … p -= lr*wd*p …": what users did not expect. */
+const char *cero_optim_formula(const cero_optim_spec *spec);
+
 /* True when apply reads norms that prepare added to (LAMB). */
 bool cero_optim_needs_norms(const cero_optim_spec *spec);
 
