@@ -54,6 +54,7 @@ typedef struct cero_cli {
     cero_cli_common common;
     cero_cli_doing doing; /* kept up to date by the command */
     char path[1024];      /* what is being read or created; empty: nothing in particular */
+    bool is_stopped;      /* asked to stop by SIGTERM and did so cleanly: exit code 75 */
 } cero_cli;
 
 typedef struct cero_command {
@@ -92,7 +93,10 @@ CERO_NODISCARD cero_status cero_cli_print(const cero_text *text);
 /* The commands, each in cmd_<name>.c. */
 extern const cero_command cero_command_bench;
 extern const cero_command cero_command_info;
+extern const cero_command cero_command_generate;
 extern const cero_command cero_command_inspect;
+extern const cero_command cero_command_plan;
+extern const cero_command cero_command_train;
 extern const cero_command cero_command_tokenize;
 extern const cero_command cero_command_tokenizer_train;
 
