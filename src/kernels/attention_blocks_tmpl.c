@@ -94,6 +94,36 @@ INLINE const void *row_at(const matrix *m, int64_t row)
     return (const char *)m->data + (size_t)(row * m->stride) * size;
 }
 
+/*
+ * Asks for rows that will be read soon. Heads lie side by side, so the rows of one are far apart and the
+ * hardware does not foresee them.
+ */
+static void prefetch_rows(const matrix *m)
+{
+    const int64_t line = m->dtype == CERO_DTYPE_F32 ? 16 : 32;
+
+    for (int64_t row = 0; row < m->rows; row++) {
+        const char *at = row_at(m, row);
+        for (int64_t col = 0; col < m->cols; col += line) {
+            prefetch(at + col / line * 64);
+        }
+        prefetch(at + m->cols * 64 / line - 1);
+    }
+}
+
+/* Asks for the block of keys and values that begins at `key`, if it does. */
+static void prefetch_keys(cero_dtype dtype, const cero_attention_args *a, int64_t key, int64_t end)
+{
+    int64_t keys = smaller(KEYS, end - key);
+
+    if (keys > 0) {
+        matrix k = rows_of(dtype, a->k, a->k_stride, key, keys, a->head_dim);
+        matrix v = rows_of(dtype, a->v, a->v_stride, key, keys, a->head_dim);
+        prefetch_rows(&k);
+        prefetch_rows(&v);
+    }
+}
+
 INLINE vf steps_along(const matrix *m, int64_t row, int64_t step)
 {
     if (row >= m->rows || step * PAIR >= m->cols) {
@@ -216,6 +246,9 @@ static target target_of(cero_dtype dtype, void *data, int64_t stride, int64_t fi
 /* Row l of the target = lane l of x [cols][WIDTH], times factor[l]. */
 static void store_transposed(const target *to, const float *x, const float *factor)
 {
+    matrix rows = {to->dtype, to->data, to->stride, to->rows, to->cols};
+
+    prefetch_rows(&rows);
     for (int64_t lane = 0; lane < to->rows; lane += LANES) {
         vf scale = vf_load(factor + lane);
         for (int64_t col = 0; col < to->cols; col += LANES) {

@@ -11,7 +11,8 @@
 enum {
     RANGE_SHORT = 128, /* queries of a task, so that even one head feeds several threads */
     RANGE_LONG = 256,  /* the same where there are enough of them: keys are packed less often */
-    LONG = 1024
+    LONG = 1024,
+    ROWS_AHEAD = 16
 };
 
 typedef struct attention_job {
@@ -130,6 +131,12 @@ static void store_key_grad(const attention_job *job, const float *sums, int64_t 
     size_t size = cero_dtype_size(a->dtype);
 
     for (int64_t row = 0; row < a->key_len; row++) {
+        // Heads lie side by side: the next rows of this one are far away and not foreseen.
+        if (row + ROWS_AHEAD < a->key_len) {
+            const char *ahead = cero_at(out, at + (row + ROWS_AHEAD) * stride, size);
+            __builtin_prefetch(ahead, 1);
+            __builtin_prefetch(ahead + (size_t)a->head_dim * size - 1, 1);
+        }
         job->kernels->from_f32[a->dtype](a->head_dim, sums + row * a->head_dim,
                                          cero_at_mut(out, at + row * stride, size));
     }

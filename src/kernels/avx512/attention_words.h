@@ -22,6 +22,11 @@ enum {
 
 typedef __m512 vf;
 
+INLINE void prefetch(const void *x)
+{
+    _mm_prefetch((const char *)x, _MM_HINT_T0);
+}
+
 INLINE vf vf_load(const float *x)
 {
     return _mm512_loadu_ps(x);
