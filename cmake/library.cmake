@@ -40,6 +40,8 @@ target_include_directories(cero INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR
                                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(cero PRIVATE ${DNNL_LIBRARY} OpenMP::OpenMP_C Threads::Threads m
                                    PkgConfig::PCRE2 PkgConfig::XXHASH)
+target_link_options(cero PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/cero.map")
+set_target_properties(cero PROPERTIES LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/cero.map")
 if(CERO_SANITIZE)
   target_link_options(cero PRIVATE -fsanitize=${CERO_SANITIZE})
 endif()

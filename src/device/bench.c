@@ -199,13 +199,13 @@ cero_status cero_device_bench_head_loss(cero_device *device, cero_dtype dtype, i
 
     CERO_TRY(bench_init(&b, device));
     CERO_TRY_GOTO(cero_device_head_loss_plan(device, dtype, rows, cols, vocab, true, &b.head), out);
-    CERO_TRY_GOTO(bench_buffer(&b, rows * cols, size), out);                     // x
-    CERO_TRY_GOTO(bench_buffer(&b, vocab * cols, size), out);                    // weight
-    CERO_TRY_GOTO(bench_buffer(&b, rows * cols, size), out);                     // dx
-    CERO_TRY_GOTO(bench_buffer(&b, vocab * cols, sizeof(float)), out);           // dweight
-    CERO_TRY_GOTO(bench_buffer(&b, rows, sizeof(float)), out);                   // row_loss
-    CERO_TRY_GOTO(bench_buffer(&b, rows, sizeof(float)), out);                   // row_grad
-    CERO_TRY_GOTO(bench_buffer(&b, rows, sizeof(int32_t)), out);                 // targets
+    CERO_TRY_GOTO(bench_buffer(&b, rows * cols, size), out);           // x
+    CERO_TRY_GOTO(bench_buffer(&b, vocab * cols, size), out);          // weight
+    CERO_TRY_GOTO(bench_buffer(&b, rows * cols, size), out);           // dx
+    CERO_TRY_GOTO(bench_buffer(&b, vocab * cols, sizeof(float)), out); // dweight
+    CERO_TRY_GOTO(bench_buffer(&b, rows, sizeof(float)), out);         // row_loss
+    CERO_TRY_GOTO(bench_buffer(&b, rows, sizeof(float)), out);         // row_grad
+    CERO_TRY_GOTO(bench_buffer(&b, rows, sizeof(int32_t)), out);       // targets
     CERO_TRY_GOTO(bench_buffer(&b, (int64_t)cero_head_loss_scratch(b.head), 1), out);
     memset(b.buffer[6], 0, (size_t)rows * sizeof(int32_t));
     b.head_args = (cero_head_loss_args){.dtype = dtype,

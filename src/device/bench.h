@@ -12,9 +12,8 @@
 #include "device/device.h"
 
 /* Floating-point operations a second of one product, 2 * M * N * K each. */
-CERO_NODISCARD cero_status cero_device_bench_gemm(cero_device *device,
-                                                  const cero_matmul_desc *desc, double seconds,
-                                                  double *flops_per_second);
+CERO_NODISCARD cero_status cero_device_bench_gemm(cero_device *device, const cero_matmul_desc *desc,
+                                                  double seconds, double *flops_per_second);
 
 /* Bytes a second of a = b + s * c over n floats each: 12 bytes an element. */
 CERO_NODISCARD cero_status cero_device_bench_triad(cero_device *device, int64_t n, double seconds,

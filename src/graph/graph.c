@@ -232,6 +232,9 @@ cero_value *cero_graph_param(cero_graph *graph, const cero_param_params *params)
                                params->name);
     }
     cero_value *value = NULL;
+    bool is_frozen =
+        params->is_frozen ||
+        (graph->is_frozen != NULL && graph->is_frozen(graph->is_frozen_context, params->name));
     cero_tensor_desc desc = {.dtype = graph->compute_dtype, .shape = params->shape};
     cero_status st = cero_grow((void **)&graph->params, graph->param_count, &graph->param_capacity,
                                sizeof(cero_param));
@@ -247,12 +250,12 @@ cero_value *cero_graph_param(cero_graph *graph, const cero_param_params *params)
         .init = params->init,
         .std = params->std,
         .is_embedding = params->is_embedding,
-        .is_frozen = params->is_frozen,
+        .is_frozen = is_frozen,
         .unit = graph->open_unit,
         .value = value,
     };
     value->param = cero_to_int(graph->param_count++);
-    value->requires_grad = !params->is_frozen;
+    value->requires_grad = !is_frozen;
     graph->units[graph->open_unit].param_count++;
     return value;
 }
@@ -358,6 +361,12 @@ cero_dtype cero_graph_compute_dtype(const cero_graph *graph)
 void cero_graph_set_training(cero_graph *graph, bool is_training)
 {
     graph->is_training = is_training;
+}
+
+void cero_graph_set_frozen(cero_graph *graph, cero_is_frozen is_frozen, const void *context)
+{
+    graph->is_frozen = is_frozen;
+    graph->is_frozen_context = context;
 }
 
 int cero_graph_next_random(cero_graph *graph)

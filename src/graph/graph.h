@@ -81,6 +81,9 @@ typedef struct cero_named_value {
     cero_value *value;
 } cero_named_value;
 
+/* Asked for each parameter as it is registered: true freezes it. */
+typedef bool (*cero_is_frozen)(const void *context, const char *name);
+
 struct cero_graph {
     cero_device *device; /* borrowed */
     cero_dtype compute_dtype;
@@ -104,10 +107,15 @@ struct cero_graph {
     cero_named_value *outputs;
     int64_t output_count;
     int64_t output_capacity;
+    cero_is_frozen is_frozen; /* NULL: what the model says */
+    const void *is_frozen_context;
 };
 
 /* True for graphs whose backward will be made: dropout is active. */
 void cero_graph_set_training(cero_graph *graph, bool is_training);
+
+/* Parameters for which is_frozen(context, name) is true get no gradient; call before building. */
+void cero_graph_set_frozen(cero_graph *graph, cero_is_frozen is_frozen, const void *context);
 
 /* Named output, NULL if absent. */
 cero_value *cero_graph_find_output(const cero_graph *graph, const char *name);

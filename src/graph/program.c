@@ -29,7 +29,8 @@ struct cero_program {
     cero_mem *mem; /* borrowed */
     void *arena;
     bool is_arena_shared;
-    void **data; /* owned, [value_count]: memory of sources */
+    const cero_program *state_owner; /* borrowed: whose states these are; NULL: own */
+    void **data;                     /* owned, [value_count]: memory of sources */
 };
 
 static void count_work(cero_program *program)
@@ -120,7 +121,9 @@ void cero_program_destroy(cero_program **program)
     cero_program *p = *program;
     if (p->mem != NULL) {
         for (int64_t i = 0; p->data != NULL && i < p->graph->value_count; i++) {
-            cero_mem_free(p->mem, p->data[i]);
+            bool is_borrowed =
+                p->state_owner != NULL && p->graph->values[i]->kind == CERO_VALUE_STATE;
+            cero_mem_free(p->mem, is_borrowed ? NULL : p->data[i]);
         }
         if (!p->is_arena_shared) {
             cero_mem_free(p->mem, p->arena);
@@ -150,6 +153,12 @@ static cero_status allocate_sources(cero_program *program)
             continue;
         }
         size_t nbytes = cero_plan_value_bytes(v);
+        if (v->kind == CERO_VALUE_STATE && program->state_owner != NULL) {
+            program->data[i] = cero_program_data(program->state_owner, v->name);
+            CERO_CHECK(program->data[i] != NULL, CERO_ERR_INTERNAL, "no state %s to share",
+                       v->name);
+            continue;
+        }
         CERO_TRY(cero_mem_alloc(program->mem, nbytes,
                                 v->kind == CERO_VALUE_INPUT ? CERO_MEM_IO : CERO_MEM_OTHER, v->name,
                                 &program->data[i]));
@@ -188,6 +197,7 @@ cero_status cero_program_bind(cero_program *program, const cero_program_bindings
     CERO_ASSERT(program->mem == NULL && !cero_device_is_meta(program->graph->device));
     program->mem = bindings->mem;
     program->is_arena_shared = bindings->shared_arena != NULL;
+    program->state_owner = bindings->state_owner;
     if (program->is_arena_shared) {
         CERO_CHECK(bindings->shared_arena_bytes >= arena_bytes, CERO_ERR_INTERNAL,
                    "a program of %zu bytes cannot share an arena of %zu bytes", arena_bytes,

@@ -40,6 +40,8 @@ typedef struct cero_program_bindings {
     void
         *shared_arena; /* memory of another program's arena to use instead of an own one, or NULL */
     size_t shared_arena_bytes;
+    const cero_program
+        *state_owner; /* a bound program whose states of the same names are used; or NULL */
 } cero_program_bindings;
 
 /* Allocates, fills constants, clears states, resolves every pointer. Errors: NOMEM, INVALID. */

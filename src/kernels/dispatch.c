@@ -20,6 +20,7 @@ static const cero_kernels_init ref_inits[] = {
     cero_kernels_elementwise_init_ref,
     cero_kernels_gemv_init_ref,
     cero_kernels_norm_init_ref,
+    cero_kernels_optim_init_ref,
     cero_kernels_reduce_init_ref,
     cero_kernels_rotary_init_ref,
     cero_kernels_softmax_init_ref,
@@ -28,10 +29,34 @@ static const cero_kernels_init ref_inits[] = {
     NULL,
 };
 static const cero_kernels_init avx2_inits[] = {
+    cero_kernels_activation_init_avx2,
+    cero_kernels_convert_init_avx2,
+    cero_kernels_dropout_init_avx2,
+    cero_kernels_elementwise_init_avx2,
+    cero_kernels_gemv_init_avx2,
+    cero_kernels_norm_init_avx2,
+    cero_kernels_optim_init_avx2,
+    cero_kernels_reduce_init_avx2,
+    cero_kernels_rotary_init_avx2,
+    cero_kernels_softmax_init_avx2,
+    cero_kernels_stream_init_avx2,
+    cero_kernels_swiglu_init_avx2,
     NULL,
 };
 static const cero_kernels_init avx512_inits[] = {
+    cero_kernels_activation_init_avx512,
     cero_kernels_attention_init_avx512,
+    cero_kernels_convert_init_avx512,
+    cero_kernels_dropout_init_avx512,
+    cero_kernels_elementwise_init_avx512,
+    cero_kernels_gemv_init_avx512,
+    cero_kernels_norm_init_avx512,
+    cero_kernels_optim_init_avx512,
+    cero_kernels_reduce_init_avx512,
+    cero_kernels_rotary_init_avx512,
+    cero_kernels_softmax_init_avx512,
+    cero_kernels_stream_init_avx512,
+    cero_kernels_swiglu_init_avx512,
     NULL,
 };
 static const cero_kernels_init avx512bf16_inits[] = {

@@ -130,8 +130,7 @@ typedef struct cero_train_spec {
     int64_t stage3_max_live_parameters;
     bool wall_clock_breakdown;
     bool dump_state;
-    int64_t checkpoint_units; /* activation checkpointing: every k units; 0: off ("cero" section and
-                                 activation_checkpointing.number_checkpoints) */
+    int64_t checkpoint_units; /* activation checkpointing: every k units; 0: off ("cero" section) */
     bool tensorboard_enabled;
     char tensorboard_output_path[512];
     char tensorboard_job_name[128];

@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    BLOCK = 64,    /* elements in one task */
-    SMALL = 8192   /* elements below which starting the threads costs more than they save */
+    BLOCK = 64,  /* elements in one task */
+    SMALL = 8192 /* elements below which starting the threads costs more than they save */
 };
 
 /* One operation on arrays of n elements; what is not used stays zero. */

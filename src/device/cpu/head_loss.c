@@ -3,21 +3,33 @@
  * Language-model head and loss over chunks of rows, so that B*T*V logits never exist at once.
  *
  * A chunk's logits live in scratch; the cross-entropy kernel turns them into their gradients in place,
- * which two more products take while they are at hand. Chunks and their order depend on the shape
- * alone, so the sums have the same bits whoever runs them.
+ * which two more products take while they are at hand. All products go over panels of the vocabulary:
+ * that bounds what a product needs beside its operands (accumulators in f32, widened copies). Chunks,
+ * panels and their order depend on the shape alone.
  */
 #include "device/device_impl.h"
 
 #include <string.h>
 
-/* The products of one chunk of a given number of rows. */
-typedef struct head_products {
-    int64_t rows;
-    const cero_matmul *logits;       /* borrowed from the device, as all */
-    const cero_matmul *dx;           /* NULL for loss alone */
-    const cero_matmul *dweight;      /* the first chunk writes … */
-    const cero_matmul *dweight_more; /* … the others add */
-} head_products;
+enum {
+    PANEL = 4096 /* rows of the weight in one product */
+};
+
+/* A panel is the first, which writes dx, or one of those that add to it; the last may be narrower. */
+typedef enum panel_kind {
+    PANEL_FIRST,
+    PANEL_MIDDLE,
+    PANEL_LAST,
+    PANEL_KINDS
+} panel_kind;
+
+/* The products of one panel, borrowed from the device. */
+typedef struct head_panel {
+    const cero_matmul *logits;
+    const cero_matmul *dx;           /* NULL for loss alone, as below */
+    const cero_matmul *dweight;      /* the first chunk writes, */
+    const cero_matmul *dweight_more; /* the others add */
+} head_panel;
 
 struct cero_head_loss {
     cero_head_loss *next;
@@ -26,11 +38,12 @@ struct cero_head_loss {
     int64_t cols;
     int64_t vocab;
     bool is_backward;
-    int64_t ld;          /* elements between rows of logits */
-    int64_t chunk;       /* rows of all chunks but the last */
-    head_products whole; /* of `chunk` rows */
-    head_products last;  /* of the rows that remain; rows is 0 when there are none */
-    size_t product_at;   /* where in scratch the products' own begins */
+    int64_t ld;                    /* elements between rows of logits */
+    int64_t chunk;                 /* rows of all chunks but the last */
+    head_panel whole[PANEL_KINDS]; /* of `chunk` rows */
+    head_panel last[PANEL_KINDS];  /* of the rows that remain */
+    size_t dx_at;                  /* where in scratch dx is summed in f32, unless it is f32 */
+    size_t product_at;             /* where the products' own scratch begins */
     size_t scratch;
 };
 
@@ -74,11 +87,22 @@ static cero_status plan_product(cero_device *d, const cero_matmul_desc *desc, si
     return CERO_OK;
 }
 
-static cero_status plan_chunk(cero_device *d, const cero_head_loss *plan, int64_t rows,
-                              size_t *scratch, head_products *products)
+static int64_t panel_width(int64_t vocab, panel_kind kind)
 {
+    int64_t rest = vocab % PANEL;
+
+    if (kind == PANEL_FIRST) {
+        return vocab < PANEL ? vocab : PANEL;
+    }
+    return kind == PANEL_MIDDLE || rest == 0 ? PANEL : rest;
+}
+
+static cero_status plan_panel(cero_device *d, const cero_head_loss *plan, int64_t rows,
+                              panel_kind kind, size_t *scratch, head_panel *panel)
+{
+    int64_t width = panel_width(plan->vocab, kind);
     cero_matmul_desc logits = {.M = rows,
-                               .N = plan->vocab,
+                               .N = width,
                                .K = plan->cols,
                                .ldc = plan->ld,
                                .is_b_transposed = true,
@@ -86,11 +110,12 @@ static cero_status plan_chunk(cero_device *d, const cero_head_loss *plan, int64_
                                .c_dtype = plan->dtype};
     cero_matmul_desc dx = {.M = rows,
                            .N = plan->cols,
-                           .K = plan->vocab,
+                           .K = width,
                            .lda = plan->ld,
+                           .is_adding = kind != PANEL_FIRST,
                            .ab_dtype = plan->dtype,
-                           .c_dtype = plan->dtype};
-    cero_matmul_desc dweight = {.M = plan->vocab,
+                           .c_dtype = CERO_DTYPE_F32};
+    cero_matmul_desc dweight = {.M = width,
                                 .N = plan->cols,
                                 .K = rows,
                                 .lda = plan->ld,
@@ -98,13 +123,28 @@ static cero_status plan_chunk(cero_device *d, const cero_head_loss *plan, int64_
                                 .ab_dtype = plan->dtype,
                                 .c_dtype = CERO_DTYPE_F32};
 
-    products->rows = rows;
-    CERO_TRY(plan_product(d, &logits, scratch, &products->logits));
+    CERO_TRY(plan_product(d, &logits, scratch, &panel->logits));
     if (plan->is_backward) {
-        CERO_TRY(plan_product(d, &dx, scratch, &products->dx));
-        CERO_TRY(plan_product(d, &dweight, scratch, &products->dweight));
+        CERO_TRY(plan_product(d, &dx, scratch, &panel->dx));
+        CERO_TRY(plan_product(d, &dweight, scratch, &panel->dweight));
         dweight.is_adding = true;
-        CERO_TRY(plan_product(d, &dweight, scratch, &products->dweight_more));
+        CERO_TRY(plan_product(d, &dweight, scratch, &panel->dweight_more));
+    }
+    return CERO_OK;
+}
+
+static cero_status plan_chunk(cero_device *d, const cero_head_loss *plan, int64_t rows,
+                              size_t *scratch, head_panel panels[PANEL_KINDS])
+{
+    if (rows == 0) {
+        return CERO_OK;
+    }
+    CERO_TRY(plan_panel(d, plan, rows, PANEL_FIRST, scratch, &panels[PANEL_FIRST]));
+    if (plan->vocab > PANEL) {
+        CERO_TRY(plan_panel(d, plan, rows, PANEL_LAST, scratch, &panels[PANEL_LAST]));
+    }
+    if (plan->vocab > 2 * (int64_t)PANEL) {
+        CERO_TRY(plan_panel(d, plan, rows, PANEL_MIDDLE, scratch, &panels[PANEL_MIDDLE]));
     }
     return CERO_OK;
 }
@@ -112,17 +152,18 @@ static cero_status plan_chunk(cero_device *d, const cero_head_loss *plan, int64_
 static cero_status plan_chunks(cero_device *d, cero_head_loss *plan)
 {
     size_t size = cero_dtype_size(plan->dtype);
+    bool is_dx_summed = plan->is_backward && plan->dtype != CERO_DTYPE_F32;
     size_t products = 0;
 
     plan->ld = choose_ld(plan->vocab, size);
     plan->chunk = choose_chunk(plan->rows, (size_t)plan->ld * size);
-    if (plan->chunk > 0) {
-        CERO_TRY(plan_chunk(d, plan, plan->chunk, &products, &plan->whole));
-    }
-    if (plan->chunk > 0 && plan->rows % plan->chunk != 0) {
-        CERO_TRY(plan_chunk(d, plan, plan->rows % plan->chunk, &products, &plan->last));
-    }
-    plan->product_at = cero_round_to_line((size_t)(plan->chunk * plan->ld) * size);
+    CERO_TRY(plan_chunk(d, plan, plan->chunk, &products, plan->whole));
+    CERO_TRY(
+        plan_chunk(d, plan, plan->chunk > 0 ? plan->rows % plan->chunk : 0, &products, plan->last));
+    plan->dx_at = cero_round_to_line((size_t)(plan->chunk * plan->ld) * size);
+    plan->product_at =
+        plan->dx_at +
+        (is_dx_summed ? cero_round_to_line((size_t)(plan->chunk * plan->cols) * sizeof(float)) : 0);
     plan->scratch = plan->product_at + products;
     return CERO_OK;
 }
@@ -144,11 +185,8 @@ cero_status cero_device_head_loss_plan(cero_device *d, cero_dtype dtype, int64_t
     }
     cero_head_loss *plan = cero_new(1, sizeof(*plan));
     CERO_CHECK(plan != NULL, CERO_ERR_NOMEM, "no memory for the plan of a head");
-    *plan = (cero_head_loss){.dtype = dtype,
-                             .rows = rows,
-                             .cols = cols,
-                             .vocab = vocab,
-                             .is_backward = is_backward};
+    *plan = (cero_head_loss){
+        .dtype = dtype, .rows = rows, .cols = cols, .vocab = vocab, .is_backward = is_backward};
     CERO_TRY_GOTO(plan_chunks(d, plan), fail);
     plan->next = d->head_losses;
     d->head_losses = plan;
@@ -198,30 +236,97 @@ static void loss_task(void *context, int64_t begin, int64_t end, int thread)
     }
 }
 
+/* One chunk of rows at work: addresses of its first row. */
+typedef struct chunk_job {
+    const cero_head_loss *plan;
+    const head_panel *panels; /* [PANEL_KINDS] */
+    bool is_first;
+    int64_t rows;
+    const void *x;
+    const void *weight;
+    void *logits;
+    float *dx; /* f32 */
+    float *dweight;
+    void *scratch; /* of the products */
+} chunk_job;
+
+/* The panel that begins at row `at` of the weight. */
+static const head_panel *chunk_panel(const chunk_job *job, int64_t at)
+{
+    panel_kind kind = at == 0                          ? PANEL_FIRST
+                      : at + PANEL >= job->plan->vocab ? PANEL_LAST
+                                                       : PANEL_MIDDLE;
+    return &job->panels[kind];
+}
+
+static cero_status chunk_logits(cero_device *d, const chunk_job *job)
+{
+    const cero_head_loss *plan = job->plan;
+    size_t size = cero_dtype_size(plan->dtype);
+
+    for (int64_t at = 0; at < plan->vocab; at += PANEL) {
+        CERO_TRY(cero_device_matmul_run(d, chunk_panel(job, at)->logits, job->x,
+                                        cero_at(job->weight, at * plan->cols, size), NULL,
+                                        cero_at_mut(job->logits, at, size), job->scratch));
+    }
+    return CERO_OK;
+}
+
+static cero_status chunk_gradients(cero_device *d, const chunk_job *job)
+{
+    const cero_head_loss *plan = job->plan;
+    size_t size = cero_dtype_size(plan->dtype);
+
+    for (int64_t at = 0; at < plan->vocab; at += PANEL) {
+        const head_panel *panel = chunk_panel(job, at);
+        const void *dlogits = cero_at(job->logits, at, size);
+
+        if (job->dx != NULL) {
+            CERO_TRY(cero_device_matmul_run(d, panel->dx, dlogits,
+                                            cero_at(job->weight, at * plan->cols, size), NULL,
+                                            job->dx, job->scratch));
+        }
+        if (job->dweight != NULL) {
+            CERO_TRY(cero_device_matmul_run(d, job->is_first ? panel->dweight : panel->dweight_more,
+                                            dlogits, job->x, NULL, job->dweight + at * plan->cols,
+                                            job->scratch));
+        }
+    }
+    return CERO_OK;
+}
+
 static cero_status run_chunk(cero_device *d, const cero_head_loss *plan,
                              const cero_head_loss_args *args, int64_t row)
 {
     size_t size = cero_dtype_size(plan->dtype);
     bool is_whole = plan->rows - row >= plan->chunk;
-    const head_products *p = is_whole ? &plan->whole : &plan->last;
-    const cero_matmul *dweight = row == 0 ? p->dweight : p->dweight_more;
-    const void *x = cero_at(args->x, row * plan->cols, size);
-    void *scratch = (unsigned char *)args->scratch + plan->product_at;
-    loss_job job = {.kernels = d->kernels,
-                    .plan = plan,
-                    .targets = args->targets + row,
-                    .row_grad = args->row_grad != NULL ? args->row_grad + row : NULL,
-                    .row_loss = args->row_loss + row,
-                    .logits = args->scratch};
+    void *dx = cero_at_mut(args->dx, row * plan->cols, size);
+    unsigned char *scratch = args->scratch;
+    bool is_dx_summed = dx != NULL && plan->dtype != CERO_DTYPE_F32;
+    chunk_job job = {
+        .plan = plan,
+        .panels = is_whole ? plan->whole : plan->last,
+        .is_first = row == 0,
+        .rows = is_whole ? plan->chunk : plan->rows - row,
+        .x = cero_at(args->x, row * plan->cols, size),
+        .weight = args->weight,
+        .logits = scratch,
+        .dx = is_dx_summed ? (float *)(void *)(scratch + plan->dx_at) : dx,
+        .dweight = args->dweight,
+        .scratch = scratch + plan->product_at,
+    };
+    loss_job loss = {.kernels = d->kernels,
+                     .plan = plan,
+                     .targets = args->targets + row,
+                     .row_grad = args->row_grad != NULL ? args->row_grad + row : NULL,
+                     .row_loss = args->row_loss + row,
+                     .logits = job.logits};
 
-    CERO_TRY(cero_device_matmul_run(d, p->logits, x, args->weight, NULL, job.logits, scratch));
-    cero_device_parallel_dynamic(d, p->rows, loss_task, &job);
-    if (args->dx != NULL) {
-        CERO_TRY(cero_device_matmul_run(d, p->dx, job.logits, args->weight, NULL,
-                                        cero_at_mut(args->dx, row * plan->cols, size), scratch));
-    }
-    if (args->dweight != NULL) {
-        CERO_TRY(cero_device_matmul_run(d, dweight, job.logits, x, NULL, args->dweight, scratch));
+    CERO_TRY(chunk_logits(d, &job));
+    cero_device_parallel_for(d, job.rows, loss_task, &loss);
+    CERO_TRY(chunk_gradients(d, &job));
+    if (is_dx_summed) {
+        cero_device_from_f32(d, plan->dtype, job.rows * plan->cols, job.dx, dx);
     }
     return CERO_OK;
 }

@@ -40,11 +40,8 @@ static void square_sums_task(void *context, int64_t begin, int64_t end, int thre
 void cero_device_square_sums(cero_device *d, cero_dtype dtype, int64_t n, const void *x,
                              double *block_sums)
 {
-    update_job job = {.kernels = d->kernels,
-                      .n = n,
-                      .grad_dtype = dtype,
-                      .grad = x,
-                      .block_sums = block_sums};
+    update_job job = {
+        .kernels = d->kernels, .n = n, .grad_dtype = dtype, .grad = x, .block_sums = block_sums};
     cero_device_parallel_for(d, block_count(n), square_sums_task, &job);
 }
 

@@ -20,7 +20,7 @@ static float FN(cross_entropy)(int64_t n, const void *x, int64_t target, float s
     for (int64_t i = 0; i < n; i++) {
         sum += expf(LOAD(logit + i) - max);
     }
-    float loss = logf(sum) + max - LOAD(logit + target);
+    float loss = logf(sum) - (LOAD(logit + target) - max);
     for (int64_t i = 0; i < n && to != NULL; i++) {
         float p = expf(LOAD(logit + i) - max) / sum;
         STORE(to + i, (p - (i == target ? 1.0f : 0.0f)) * scale);

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening one or several safetensors files as one model.
+ *
+ * model.safetensors wins over an index beside it, as in Hugging Face's loader. Shards may be links, as in
+ * the cache of Hugging Face's hub, but only into the directory or into that cache's own blobs.
+ */
+#include "ckpt/shards.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_INDEX = 256 * 1024 * 1024 /* bytes of an index */
+};
+
+struct cero_shards {
+    char *dir;                /* owned */
+    cero_safetensors **file;  /* [file_count], owned */
+    cero_shards_entry *entry; /* [count], owned, sorted by name */
+    int64_t count;
+    int file_count;
+};
+
+/* A place in weight_map: which file holds which tensor. */
+typedef struct mapping {
+    const char *file; /* views into the index */
+    const char *name;
+    const cero_json *value;
+} mapping;
+
+typedef struct index_map {
+    cero_json_document *document;
+    char *path;       /* owned */
+    mapping *mapping; /* [count], owned, sorted by file, then name */
+    int64_t count;
+} index_map;
+
+static void index_cleanup(index_map *map)
+{
+    cero_json_destroy(&map->document);
+    cero_delete(map->path);
+    cero_delete(map->mapping);
+}
+
+static int compare_mappings(const void *left, const void *right)
+{
+    const mapping *a = left;
+    const mapping *b = right;
+    int order = strcmp(a->file, b->file);
+
+    return order != 0 ? order : strcmp(a->name, b->name);
+}
+
+/* The name of a file of the directory itself, and of a safetensors file. */
+static cero_status check_shard_name(const cero_json *value)
+{
+    static const char suffix[] = ".safetensors";
+    char name[CERO_SAFETENSORS_QUOTE];
+
+    if (value->type != CERO_JSON_STRING) {
+        return CERO_FAIL(CERO_ERR_CORRUPT,
+                         "%s:%d:%d: the file of tensor %s must be a string, found %s", value->file,
+                         value->line, value->column,
+                         cero_safetensors_quote(value->key, name, sizeof(name)),
+                         cero_json_type_name(value->type));
+    }
+    const char *text = value->text;
+    size_t n = value->text_length;
+    (void)cero_safetensors_quote(text, name, sizeof(name));
+    if (strlen(text) != n || strchr(text, '/') != NULL || strchr(text, '\\') != NULL ||
+        strstr(text, "..") != NULL) {
+        return CERO_FAIL(
+            CERO_ERR_CORRUPT,
+            "%s:%d:%d: %s is refused: a shard is a file of the model's own directory, its "
+            "name holds no '/', no '\\' and no '..'",
+            value->file, value->line, value->column, name);
+    }
+    if (n < sizeof(suffix) || strcmp(text + n - (sizeof(suffix) - 1), suffix) != 0) {
+        return CERO_FAIL(CERO_ERR_CORRUPT,
+                         "%s:%d:%d: %s is no name of a safetensors file, expected NAME%s",
+                         value->file, value->line, value->column, name, suffix);
+    }
+    return CERO_OK;
+}
+
+static cero_status read_weight_map(const cero_json *weights, index_map *map)
+{
+    map->mapping = cero_new((size_t)weights->count + 1, sizeof(map->mapping[0]));
+    if (map->mapping == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for the %lld tensors of %s",
+                         (long long)weights->count, map->path);
+    }
+    for (const cero_json *value = weights->child; value != NULL; value = value->next) {
+        CERO_TRY(check_shard_name(value));
+        map->mapping[map->count++] =
+            (mapping){.file = value->text, .name = value->key, .value = value};
+    }
+    qsort(map->mapping, (size_t)map->count, sizeof(map->mapping[0]), compare_mappings);
+    return CERO_OK;
+}
+
+static cero_status read_index(const char *dir, index_map *map)
+{
+    map->path = cero_file_join(dir, CERO_SHARDS_INDEX);
+    if (map->path == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory to open the weights of %s", dir);
+    }
+    CERO_TRY(cero_json_read(map->path, NULL, MAX_INDEX, &map->document));
+    const cero_json *root = cero_json_root(map->document);
+    const cero_json *weights =
+        root->type == CERO_JSON_OBJECT ? cero_json_find(root, "weight_map") : NULL;
+    if (weights == NULL || weights->type != CERO_JSON_OBJECT || weights->count == 0) {
+        return CERO_FAIL(CERO_ERR_CORRUPT,
+                         "%s:%d:%d: expected an object with a weight_map of {tensor: file}",
+                         root->file, root->line, root->column);
+    }
+    for (const cero_json *member = root->child; member != NULL; member = member->next) {
+        if (member != weights && strcmp(member->key, "metadata") != 0) {
+            char name[CERO_SAFETENSORS_QUOTE];
+            return CERO_FAIL(CERO_ERR_CORRUPT,
+                             "%s:%d:%d: the index has an unknown key %s (known: metadata, "
+                             "weight_map)",
+                             member->file, member->line, member->column,
+                             cero_safetensors_quote(member->key, name, sizeof(name)));
+        }
+    }
+    return read_weight_map(weights, map);
+}
+
+/* True if `path`, links resolved, lies in the folder `root`, links resolved. */
+static bool is_inside(const char *path, const char *root)
+{
+    char *real_path = realpath(path, NULL);
+    char *real_root = realpath(root, NULL);
+    size_t n = real_root == NULL ? 0 : strlen(real_root);
+    bool is_in =
+        real_path != NULL && n > 1 && strncmp(real_path, real_root, n) == 0 && real_path[n] == '/';
+
+    free(real_path); // from realpath, the only memory here that is not base's
+    free(real_root);
+    return is_in;
+}
+
+/* A link may lead to another file of the directory, or from hub/snapshots/X to hub/blobs. */
+static cero_status check_links(const char *dir, const char *path)
+{
+    char *up = cero_file_join(dir, "../../snapshots");
+    char *blobs = cero_file_join(dir, "../../blobs");
+    bool has_memory = up != NULL && blobs != NULL;
+    bool is_good =
+        is_inside(path, dir) || (has_memory && is_inside(dir, up) && is_inside(path, blobs));
+
+    cero_delete(up);
+    cero_delete(blobs);
+    if (!has_memory) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory to open %s", path);
+    }
+    if (!is_good) {
+        return CERO_FAIL(CERO_ERR_CORRUPT,
+                         "%s is a link to a file outside of %s, which an index may not lead to",
+                         path, dir);
+    }
+    return CERO_OK;
+}
+
+static cero_status add_file(cero_shards *shards, const char *path, cero_safetensors **file)
+{
+    cero_safetensors **grown =
+        cero_renew((void *)shards->file, (size_t)shards->file_count + 1, sizeof(shards->file[0]));
+
+    if (grown == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory to open %s", path);
+    }
+    shards->file = grown;
+    CERO_TRY(cero_safetensors_open(path, &shards->file[shards->file_count]));
+    *file = shards->file[shards->file_count++];
+    return CERO_OK;
+}
+
+/* The tensors of a file and those the index puts into it, both sorted by name, are the same. */
+static cero_status check_same(const index_map *map, const mapping *m, int64_t count,
+                              const cero_safetensors *file)
+{
+    char name[CERO_SAFETENSORS_QUOTE];
+
+    for (int64_t i = 0; i < count; i++) {
+        if (cero_safetensors_find(file, m[i].name) == NULL) {
+            return CERO_FAIL(CERO_ERR_CORRUPT, "%s:%d:%d: tensor %s should be in %s and is not",
+                             map->path, m[i].value->line, m[i].value->column,
+                             cero_safetensors_quote(m[i].name, name, sizeof(name)),
+                             cero_safetensors_path(file));
+        }
+    }
+    for (int64_t i = 0; i < cero_safetensors_count(file); i++) {
+        const mapping key = {.file = m[0].file, .name = cero_safetensors_get(file, i)->name};
+        if (bsearch(&key, m, (size_t)count, sizeof(m[0]), compare_mappings) == NULL) {
+            return CERO_FAIL(CERO_ERR_CORRUPT, "%s holds tensor %s, which %s does not place there",
+                             cero_safetensors_path(file),
+                             cero_safetensors_quote(key.name, name, sizeof(name)), map->path);
+        }
+    }
+    return CERO_OK;
+}
+
+/* Opens the file that m[0..count) are mapped to. */
+static cero_status open_shard(cero_shards *shards, const index_map *map, const mapping *m,
+                              int64_t count)
+{
+    cero_safetensors *file = NULL;
+    cero_status st = CERO_OK;
+    char *path = cero_file_join(shards->dir, m[0].file);
+
+    if (path == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory to open %s", m[0].file);
+    }
+    if (cero_file_stat(path, NULL) == CERO_FILE_ABSENT) {
+        CERO_FAIL_GOTO(out, CERO_ERR_IO, "%s is not there; %s places %lld of %lld tensors in it",
+                       path, map->path, (long long)count, (long long)map->count);
+    }
+    CERO_TRY_GOTO(check_links(shards->dir, path), out);
+    CERO_TRY_GOTO(add_file(shards, path, &file), out);
+    CERO_TRY_GOTO(check_same(map, m, count, file), out);
+
+out:
+    cero_delete(path);
+    return st;
+}
+
+static bool is_mapped(const index_map *map, const char *file)
+{
+    for (int64_t i = 0; i < map->count; i++) {
+        if (strcmp(map->mapping[i].file, file) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Weights beside the index that it does not name: one line each. */
+static cero_status log_stray_files(const char *dir, const index_map *map)
+{
+    cero_file_list list = {0};
+
+    CERO_TRY(cero_file_list_dir(dir, false, &list));
+    for (int64_t i = 0; i < list.count; i++) {
+        const char *slash = strrchr(list.path[i], '/');
+        const char *name = slash == NULL ? list.path[i] : slash + 1;
+        size_t n = strlen(name);
+        if (n > 12 && strcmp(name + n - 12, ".safetensors") == 0 && !is_mapped(map, name)) {
+            cero_log(CERO_LOG_WARN, "ckpt", "ignored %s: the index beside it does not name it",
+                     list.path[i]);
+        }
+    }
+    cero_file_list_cleanup(&list);
+    return CERO_OK;
+}
+
+static cero_status open_indexed(cero_shards *shards)
+{
+    cero_status st = CERO_OK;
+    index_map map = {0};
+
+    CERO_TRY_GOTO(read_index(shards->dir, &map), out);
+    for (int64_t i = 0; i < map.count;) {
+        int64_t n = 1;
+        while (i + n < map.count && strcmp(map.mapping[i].file, map.mapping[i + n].file) == 0) {
+            n++;
+        }
+        CERO_TRY_GOTO(open_shard(shards, &map, &map.mapping[i], n), out);
+        i += n;
+    }
+    CERO_TRY_GOTO(log_stray_files(shards->dir, &map), out);
+
+out:
+    index_cleanup(&map);
+    return st;
+}
+
+static bool has_file(const char *dir, const char *name)
+{
+    char *path = cero_file_join(dir, name);
+    bool is_there = path != NULL && cero_file_stat(path, NULL) != CERO_FILE_ABSENT;
+
+    cero_delete(path);
+    return is_there;
+}
+
+static cero_status fail_without_weights(const char *dir)
+{
+    static const char *const foreign[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
+                                          "tf_model.h5", "flax_model.msgpack"};
+
+    for (size_t i = 0; i < CERO_COUNT_OF(foreign); i++) {
+        if (has_file(dir, foreign[i])) {
+            return CERO_FAIL(CERO_ERR_UNSUPPORTED,
+                             "%s has its weights in %s, which is not read here; load it with "
+                             "Hugging Face transformers and save it by "
+                             "save_pretrained(dir, safe_serialization=True)",
+                             dir, foreign[i]);
+        }
+    }
+    return CERO_FAIL(CERO_ERR_IO, "%s has no weights: neither %s nor %s is there", dir,
+                     CERO_SHARDS_SINGLE, CERO_SHARDS_INDEX);
+}
+
+static cero_status open_files(cero_shards *shards)
+{
+    if (has_file(shards->dir, CERO_SHARDS_SINGLE)) {
+        cero_safetensors *file;
+        char *path = cero_file_join(shards->dir, CERO_SHARDS_SINGLE);
+        if (path == NULL) {
+            return CERO_FAIL(CERO_ERR_NOMEM, "no memory to open the weights of %s", shards->dir);
+        }
+        if (has_file(shards->dir, CERO_SHARDS_INDEX)) {
+            cero_log(CERO_LOG_WARN, "ckpt", "ignored %s of %s: %s beside it is taken",
+                     CERO_SHARDS_INDEX, shards->dir, CERO_SHARDS_SINGLE);
+        }
+        cero_status st = add_file(shards, path, &file);
+        cero_delete(path);
+        return st;
+    }
+    return has_file(shards->dir, CERO_SHARDS_INDEX) ? open_indexed(shards)
+                                                    : fail_without_weights(shards->dir);
+}
+
+static int compare_entries(const void *left, const void *right)
+{
+    const cero_shards_entry *a = left;
+    const cero_shards_entry *b = right;
+
+    return strcmp(a->tensor->name, b->tensor->name);
+}
+
+/* Names differ between files, as the index cannot map a name twice. */
+static cero_status list_tensors(cero_shards *shards)
+{
+    int64_t total = 0;
+
+    for (int i = 0; i < shards->file_count; i++) {
+        total += cero_safetensors_count(shards->file[i]);
+    }
+    shards->entry = cero_new((size_t)total + 1, sizeof(shards->entry[0]));
+    if (shards->entry == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for the %lld tensors of %s", (long long)total,
+                         shards->dir);
+    }
+    for (int i = 0; i < shards->file_count; i++) {
+        for (int64_t k = 0; k < cero_safetensors_count(shards->file[i]); k++) {
+            shards->entry[shards->count++] = (cero_shards_entry){
+                .file = shards->file[i], .tensor = cero_safetensors_get(shards->file[i], k)};
+        }
+    }
+    qsort(shards->entry, (size_t)total, sizeof(shards->entry[0]), compare_entries);
+    return CERO_OK;
+}
+
+cero_status cero_shards_open(const char *dir, cero_shards **out)
+{
+    cero_status st = CERO_OK;
+    cero_shards *shards = cero_new(1, sizeof(*shards));
+
+    if (shards == NULL || (shards->dir = cero_strdup(dir)) == NULL) {
+        CERO_FAIL_GOTO(fail, CERO_ERR_NOMEM, "no memory to open the weights of %s", dir);
+    }
+    CERO_TRY_GOTO(open_files(shards), fail);
+    CERO_TRY_GOTO(list_tensors(shards), fail);
+    *out = shards;
+    return CERO_OK;
+
+fail:
+    cero_shards_close(&shards);
+    return st;
+}
+
+void cero_shards_close(cero_shards **shards)
+{
+    if (shards == NULL || *shards == NULL) {
+        return;
+    }
+    for (int i = 0; i < (*shards)->file_count; i++) {
+        cero_safetensors_close(&(*shards)->file[i]);
+    }
+    cero_delete((void *)(*shards)->file);
+    cero_delete((*shards)->entry);
+    cero_delete((*shards)->dir);
+    cero_delete(*shards);
+    *shards = NULL;
+}
+
+int64_t cero_shards_count(const cero_shards *shards)
+{
+    return shards->count;
+}
+
+const cero_shards_entry *cero_shards_get(const cero_shards *shards, int64_t i)
+{
+    CERO_ASSERT(i >= 0 && i < shards->count);
+    return &shards->entry[i];
+}
+
+static int compare_key(const void *key, const void *element)
+{
+    const cero_shards_entry *entry = element;
+
+    return strcmp(key, entry->tensor->name);
+}
+
+const cero_shards_entry *cero_shards_find(const cero_shards *shards, const char *name)
+{
+    return bsearch(name, shards->entry, (size_t)shards->count, sizeof(shards->entry[0]),
+                   compare_key);
+}
+
+int cero_shards_file_count(const cero_shards *shards)
+{
+    return shards->file_count;
+}
+
+int64_t cero_shards_bytes_read(const cero_shards *shards)
+{
+    int64_t total = 0;
+
+    for (int i = 0; i < shards->file_count; i++) {
+        total += cero_safetensors_bytes_read(shards->file[i]);
+    }
+    return total;
+}
+
+const char *cero_shards_name(int64_t i, int64_t n, char *text, size_t size)
+{
+    if (n == 1) {
+        (void)snprintf(text, size, "%s", CERO_SHARDS_SINGLE);
+    } else {
+        (void)snprintf(text, size, "model-%05lld-of-%05lld.safetensors", (long long)(i + 1),
+                       (long long)n);
+    }
+    return text;
+}
+
+void cero_shards_split(const int64_t *nbytes, int64_t count, int64_t max_bytes, int64_t *shard_of,
+                       int64_t *shard_count)
+{
+    int64_t shard = 0;
+    int64_t used = 0;
+    int64_t members = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        if (members > 0 && nbytes[i] > max_bytes - used) {
+            shard++;
+            used = 0;
+            members = 0;
+        }
+        shard_of[i] = shard;
+        used = nbytes[i] > max_bytes - used ? max_bytes : used + nbytes[i];
+        members++;
+    }
+    *shard_count = shard + 1;
+}

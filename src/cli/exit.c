@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What leaves the process: data on stdout, one message on stderr, one exit code. */
+#include "base/file.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void cero_cli_at(cero_cli *cli, cero_cli_doing doing, const char *path)
+{
+    cli->doing = doing;
+    (void)snprintf(cli->path, sizeof(cli->path), "%s", path != NULL ? path : "");
+}
+
+/* The operating system refused: whose fault it is depends on what was being done. */
+static cero_exit io_exit_code(cero_cli_doing doing, const char *path)
+{
+    bool is_reading = doing == CERO_CLI_READING_CONFIG || doing == CERO_CLI_READING_INPUT;
+
+    if (is_reading && path != NULL && cero_file_stat(path, NULL) == CERO_FILE_ABSENT) {
+        return CERO_EXIT_NO_INPUT;
+    }
+    return doing == CERO_CLI_CREATING ? CERO_EXIT_CANNOT_CREATE : CERO_EXIT_IO;
+}
+
+cero_exit cero_cli_exit_code(cero_status status, cero_cli_doing doing, const char *path)
+{
+    switch (status) {
+    case CERO_OK:
+        return CERO_EXIT_OK;
+    case CERO_ERR_IO:
+        return io_exit_code(doing, path);
+    case CERO_ERR_INTERNAL:
+        return CERO_EXIT_INTERNAL;
+    case CERO_ERR_COMM:
+    case CERO_ERR_REMOTE:
+        return CERO_EXIT_TEMPORARY;
+    case CERO_ERR_INVALID:
+    case CERO_ERR_SHAPE:
+    case CERO_ERR_CORRUPT:
+    case CERO_ERR_UNSUPPORTED:
+        if (doing == CERO_CLI_READING_CONFIG) {
+            return CERO_EXIT_CONFIG;
+        }
+        if (doing == CERO_CLI_READING_INPUT || status == CERO_ERR_CORRUPT) {
+            return CERO_EXIT_DATA;
+        }
+        return doing == CERO_CLI_USAGE ? CERO_EXIT_USAGE : CERO_EXIT_FAILURE;
+    case CERO_ERR_NOMEM:
+    case CERO_ERR_NUMERIC:
+    case CERO_STATUS_COUNT:
+        break;
+    }
+    return CERO_EXIT_FAILURE;
+}
+
+cero_exit cero_cli_report(const cero_cli *cli, const char *command, cero_status status)
+{
+    bool has_color = cero_cli_has_color(cli, STDERR_FILENO);
+    const char *text = cli->common.verbose ? cero_error_string() : cero_error_message();
+
+    // The message may be about the last write to stdout; what is still buffered there comes first.
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "cero%s%s: %serror:%s %s\n", command[0] != '\0' ? " " : "", command,
+                  has_color ? "\033[1;31m" : "", has_color ? "\033[0m" : "", text);
+    return cero_cli_exit_code(status, cli->doing, cli->path);
+}
+
+bool cero_cli_has_color(const cero_cli *cli, int fd)
+{
+    const char *no_color = getenv("NO_COLOR");
+
+    if (cli->common.color != CERO_CLI_COLOR_AUTO) {
+        return cli->common.color == CERO_CLI_COLOR_ALWAYS;
+    }
+    return isatty(fd) == 1 && (no_color == NULL || no_color[0] == '\0');
+}
+
+cero_status cero_cli_print(const cero_text *text)
+{
+    CERO_TRY(cero_text_finish(text));
+    if (fwrite(text->data, 1, text->length, stdout) != text->length || fflush(stdout) != 0) {
+        return CERO_FAIL(CERO_ERR_IO, "writing to standard output: %s", strerror(errno));
+    }
+    return CERO_OK;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this machine reaches and what it is, for the command: the measurements of device/bench.h on a cpu
+ * device made for one call, with the shapes of training.
+ */
+#ifndef CERO_ENGINE_BENCH_H
+#define CERO_ENGINE_BENCH_H
+
+#include "base/status.h"
+
+/* What runs: the device, its threads, the instruction set in use and the library of products. */
+typedef struct cero_engine_machine {
+    int threads;
+    const char *isa;            /* the kernels in use */
+    const char *matmul_library; /* name and version */
+} cero_engine_machine;
+
+/* Errors: INVALID for a CERO_ISA that is unknown or more than the CPU has; NOMEM. */
+CERO_NODISCARD cero_status cero_engine_machine_describe(int threads, cero_engine_machine *out);
+
+typedef struct cero_engine_bench_params {
+    int threads;      /* 0: the cores this process may use */
+    cero_dtype dtype; /* f32, bf16 or f16 */
+    double seconds;   /* about how long one measurement takes; 0 means 1 */
+} cero_engine_bench_params;
+
+/* Floating-point operations a second of C[M, N] = A[M, K] * B[N, K]^T: a linear layer's forward. */
+CERO_NODISCARD cero_status cero_engine_bench_gemm(const cero_engine_bench_params *params, int64_t M,
+                                                  int64_t N, int64_t K, double *flops_per_second);
+
+/* Bytes a second of the triad a = b + s * c over arrays of n floats. */
+CERO_NODISCARD cero_status cero_engine_bench_memory(const cero_engine_bench_params *params,
+                                                    int64_t n, double *bytes_per_second);
+
+/* Parameters a second of AdamW, with gradients and compute copies in the dtype. */
+CERO_NODISCARD cero_status cero_engine_bench_adamw(const cero_engine_bench_params *params,
+                                                   int64_t n, double *params_per_second);
+
+/* Positions a second of head and cross-entropy, forward and backward. */
+CERO_NODISCARD cero_status cero_engine_bench_head_loss(const cero_engine_bench_params *params,
+                                                       int64_t rows, int64_t cols, int64_t vocab,
+                                                       double *rows_per_second);
+
+#endif

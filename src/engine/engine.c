@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compiles a model (graph, autodiff, recomputation, memory plan), allocates what the plan says, and runs
+ * steps: micro-batches forward and backward, the ordered sum, the update.
+ *
+ * The training program and the evaluation program share one arena. What one step costs in bytes and
+ * operations is known as soon as the programs are compiled.
+ */
+#include "engine/engine.h"
+
+#include "base/clock.h"
+#include "base/exact.h"
+#include "base/log.h"
+
+#include <string.h>
+
+/* A compiled graph; parameters come from zero. */
+typedef struct compiled {
+    cero_graph *graph; /* owned, like program */
+    cero_program *program;
+    int64_t rows; /* elements of the loss */
+} compiled;
+
+struct cero_engine {
+    cero_context *context;       /* borrowed, outlives this */
+    const cero_train_spec *spec; /* view into the config */
+    cero_engine_params params;
+    int64_t micro_batch_count; /* of this rank in a step */
+    compiled train;
+    compiled eval;
+    cero_zero *zero; /* owned */
+    void *arena;     /* owned, shared by the programs */
+    cero_engine_plan plan;
+    int64_t step; /* steps begun */
+    bool is_poisoned;
+};
+
+static bool is_frozen(const void *context, const char *name)
+{
+    const cero_patterns *patterns = context;
+
+    for (int i = 0; i < patterns->count; i++) {
+        if (cero_text_match(patterns->pattern[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void compiled_cleanup(compiled *c)
+{
+    cero_program_destroy(&c->program);
+    cero_graph_destroy(&c->graph);
+}
+
+/* Builds the model for one purpose and compiles it. */
+static cero_status compile(const cero_engine *engine, cero_model_mode mode, compiled *out)
+{
+    const cero_train_spec *spec = engine->spec;
+    cero_model_shape shape = {.mode = mode,
+                              .micro_batch = spec->train_micro_batch_size_per_gpu,
+                              .seq_len = engine->params.seq_len};
+
+    CERO_TRY(cero_graph_create(engine->context->device, spec->compute_dtype, &out->graph));
+    cero_graph_set_training(out->graph, mode == CERO_MODEL_TRAIN);
+    cero_graph_set_frozen(out->graph, is_frozen, &spec->frozen);
+    CERO_TRY(engine->params.build(out->graph, &shape, engine->params.context));
+    CERO_TRY(cero_graph_status(out->graph));
+    cero_value *loss = cero_graph_find_output(out->graph, "loss");
+    CERO_CHECK(loss != NULL, CERO_ERR_INVALID,
+               "the model has no output named \"loss\"; call cero_graph_set_output");
+    CERO_CHECK(loss->desc.shape.ndim == 1 && loss->desc.dtype == CERO_DTYPE_F32, CERO_ERR_SHAPE,
+               "the model's loss is %s with %d dimensions; expected f32 with one (a row each)",
+               cero_dtype_name(loss->desc.dtype), loss->desc.shape.ndim);
+    out->rows = loss->desc.shape.dim[0];
+    if (mode == CERO_MODEL_TRAIN) {
+        CERO_TRY(cero_graph_autodiff(out->graph, loss));
+        CERO_TRY(cero_graph_recompute(out->graph, spec->checkpoint_units));
+    }
+    return cero_program_create(out->graph, &out->program);
+}
+
+static size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Sums what zero and the programs will allocate. */
+static void make_plan(cero_engine *engine)
+{
+    cero_engine_plan *plan = &engine->plan;
+    const cero_zero_layout *layout = cero_zero_get_layout(engine->zero);
+
+    cero_zero_bytes(engine->zero, plan->bytes);
+    plan->train = *cero_program_get_stats(engine->train.program);
+    if (engine->eval.program != NULL) {
+        plan->eval = *cero_program_get_stats(engine->eval.program);
+    }
+    plan->bytes[CERO_MEM_ACTIVATION] += max_size(plan->train.arena_bytes, plan->eval.arena_bytes);
+    plan->bytes[CERO_MEM_IO] += plan->train.input_bytes + plan->eval.input_bytes;
+    plan->bytes[CERO_MEM_OTHER] += plan->train.constant_bytes + plan->eval.constant_bytes +
+                                   plan->train.state_bytes + plan->eval.state_bytes;
+    for (int c = 0; c < CERO_MEM_COUNT; c++) {
+        plan->total += plan->bytes[c];
+    }
+    plan->param_count = layout->numel;
+    plan->trained_count = layout->trained_numel;
+    plan->decay_tensors = layout->decay_tensors;
+    plan->decay_count = layout->decay_numel;
+    plan->model_flops =
+        (double)engine->micro_batch_count *
+        (plan->train.flops[CERO_PHASE_FORWARD] + plan->train.flops[CERO_PHASE_BACKWARD]);
+}
+
+static cero_status bind(cero_engine *engine)
+{
+    cero_mem *mem = engine->context->mem;
+    size_t arena_bytes = engine->plan.bytes[CERO_MEM_ACTIVATION];
+    cero_program_bindings bindings = {
+        .mem = mem,
+        .param = cero_zero_param_addresses(engine->zero),
+        .grad = cero_zero_grad_addresses(engine->zero),
+        .shared_arena_bytes = arena_bytes,
+    };
+
+    CERO_TRY(cero_mem_alloc(mem, arena_bytes, CERO_MEM_ACTIVATION, "activations", &engine->arena));
+    bindings.shared_arena = engine->arena;
+    CERO_TRY(cero_program_bind(engine->train.program, &bindings));
+    if (engine->eval.program != NULL) {
+        CERO_TRY(cero_program_bind(engine->eval.program, &bindings));
+    }
+    return CERO_OK;
+}
+
+static cero_status create_zero(cero_engine *engine)
+{
+    cero_zero_params params = {
+        .device = engine->context->device,
+        .mem = engine->context->mem,
+        .comm = engine->context->comm,
+        .graph = engine->train.graph,
+        .spec = engine->spec,
+        .contributions = engine->micro_batch_count * cero_comm_size(engine->context->comm),
+    };
+
+    return cero_zero_create(&params, &engine->zero);
+}
+
+static cero_status check_frozen_patterns(const cero_engine *engine)
+{
+    const cero_patterns *patterns = &engine->spec->frozen;
+    const cero_graph *g = engine->train.graph;
+
+    for (int i = 0; i < patterns->count; i++) {
+        bool has_match = false;
+        for (int64_t p = 0; p < g->param_count && !has_match; p++) {
+            has_match = cero_text_match(patterns->pattern[i], g->params[p].name);
+        }
+        CERO_CHECK(has_match, CERO_ERR_INVALID,
+                   "cero.frozen: the pattern \"%s\" matches none of the model's %lld parameters",
+                   patterns->pattern[i], (long long)g->param_count);
+    }
+    return CERO_OK;
+}
+
+cero_status cero_engine_create(cero_context *context, const cero_config *config,
+                               const cero_engine_params *params, cero_engine **out)
+{
+    cero_status st = CERO_OK;
+
+    CERO_CHECK(context != NULL && config != NULL && params != NULL && out != NULL, CERO_ERR_INVALID,
+               "cero_engine_create: an argument is NULL");
+    CERO_CHECK(params->build != NULL, CERO_ERR_INVALID,
+               "cero_engine_create: params->build is NULL; give a function that builds the model");
+    CERO_CHECK(params->seq_len > 0, CERO_ERR_INVALID,
+               "cero_engine_create: params->seq_len is %lld; expected 1 or more",
+               (long long)params->seq_len);
+    cero_engine *engine = cero_new(1, sizeof(*engine));
+    if (engine == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for an engine");
+    }
+    engine->context = context;
+    engine->params = *params;
+    engine->spec = cero_train_config_spec(config);
+    engine->micro_batch_count = engine->spec->gradient_accumulation_steps;
+    CERO_TRY_GOTO(compile(engine, CERO_MODEL_TRAIN, &engine->train), fail);
+    CERO_TRY_GOTO(check_frozen_patterns(engine), fail);
+    if (!params->no_eval) {
+        CERO_TRY_GOTO(compile(engine, CERO_MODEL_EVAL, &engine->eval), fail);
+    }
+    CERO_TRY_GOTO(create_zero(engine), fail);
+    make_plan(engine);
+    if (!cero_device_is_meta(context->device)) {
+        CERO_TRY_GOTO(bind(engine), fail);
+        cero_zero_init_weights(engine->zero, engine->spec->seed);
+    }
+    *out = engine;
+    return CERO_OK;
+
+fail:
+    cero_engine_destroy(&engine);
+    return st;
+}
+
+void cero_engine_destroy(cero_engine **engine)
+{
+    if (engine == NULL || *engine == NULL) {
+        return;
+    }
+    cero_engine *e = *engine;
+    compiled_cleanup(&e->eval);
+    compiled_cleanup(&e->train);
+    cero_zero_destroy(&e->zero);
+    cero_mem_free(e->context->mem, e->arena);
+    cero_delete(e);
+    *engine = NULL;
+}
+
+/* Copies micro-batch `index` of each input to the program. */
+static cero_status load_inputs(const compiled *c, const cero_batch *batch, int64_t index)
+{
+    const cero_graph *g = c->graph;
+
+    for (int64_t i = 0; i < g->value_count; i++) {
+        const cero_value *v = g->values[i];
+        const char *data = NULL;
+        if (v->kind != CERO_VALUE_INPUT) {
+            continue;
+        }
+        for (int k = 0; k < batch->input_count && data == NULL; k++) {
+            if (strcmp(batch->name[k], v->name) == 0) {
+                data = batch->data[k];
+            }
+        }
+        CERO_CHECK(data != NULL, CERO_ERR_INVALID, "the batch has no input named \"%s\"", v->name);
+        size_t nbytes = (size_t)cero_shape_numel(&v->desc.shape) * cero_dtype_size(v->desc.dtype);
+        memcpy(cero_program_data(c->program, v->name), data + (size_t)index * nbytes, nbytes);
+    }
+    return CERO_OK;
+}
+
+/* Adds the row losses, and counts rows: all of them, or those whose target is not negative. */
+static void add_losses(const compiled *c, cero_exact *sum, int64_t *rows)
+{
+    const float *loss = cero_program_data(c->program, "loss");
+    const cero_value *value = cero_graph_find_value(c->graph, "targets");
+    bool has_targets = value != NULL && value->kind == CERO_VALUE_INPUT &&
+                       value->desc.dtype == CERO_DTYPE_I32 &&
+                       cero_shape_numel(&value->desc.shape) == c->rows;
+    const int32_t *targets = has_targets ? cero_program_data(c->program, "targets") : NULL;
+
+    for (int64_t i = 0; i < c->rows; i++) {
+        if (targets == NULL || targets[i] >= 0) {
+            cero_exact_add(sum, (double)loss[i]);
+            (*rows)++;
+        }
+    }
+}
+
+static cero_status run_micro_batch(cero_engine *engine, const cero_batch *batch, int64_t index,
+                                   cero_exact *loss, int64_t *rows, cero_step_stats *stats)
+{
+    const compiled *c = &engine->train;
+    cero_step_env env = {
+        .seed = engine->spec->seed,
+        .step = engine->step,
+        .sample = batch->sample + index * engine->spec->train_micro_batch_size_per_gpu,
+        .loss_grad = (float)(cero_zero_loss_scale(engine->zero) / (double)c->rows),
+    };
+    double start = cero_clock_now();
+
+    CERO_TRY(load_inputs(c, batch, index));
+    CERO_TRY(cero_program_run(c->program, &env, CERO_PROGRAM_FORWARD));
+    double middle = cero_clock_now();
+    CERO_TRY(cero_program_run(c->program, &env, CERO_PROGRAM_BACKWARD));
+    // With a fused head the loss appears at the start of backward.
+    add_losses(c, loss, rows);
+    double end = cero_clock_now();
+    CERO_TRY(cero_zero_reduce(engine->zero, index));
+    stats->seconds_forward += middle - start;
+    stats->seconds_backward += end - middle;
+    stats->seconds_exchange += cero_clock_now() - end;
+    return CERO_OK;
+}
+
+static cero_status train_step(cero_engine *engine, const cero_batch *batch, cero_step_stats *stats)
+{
+    cero_exact loss;
+    cero_zero_step_result result;
+    int64_t rows = 0;
+
+    cero_exact_clear(&loss);
+    for (int64_t k = 0; k < engine->micro_batch_count; k++) {
+        CERO_TRY(run_micro_batch(engine, batch, k, &loss, &rows, stats));
+    }
+    CERO_TRY(cero_comm_agree(engine->context->comm, CERO_OK));
+    CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, &loss, 1));
+    CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, &rows, 1));
+    double start = cero_clock_now();
+    // A step without a single row that counts divides by one row: its gradient is zero.
+    double divisor = (double)(rows > 0 ? rows : 1) / (double)engine->train.rows;
+    CERO_TRY(cero_zero_step(engine->zero, divisor, &result));
+    stats->seconds_update = cero_clock_now() - start;
+    engine->step++;
+    stats->step = engine->step;
+    stats->loss = rows > 0 ? cero_exact_round(&loss) / (double)rows : 0;
+    stats->rows = rows;
+    stats->lr = result.lr;
+    stats->grad_norm = result.grad_norm;
+    stats->clip_coef = result.clip_coef;
+    stats->loss_scale = result.loss_scale;
+    stats->is_applied = result.is_applied;
+    stats->bad_tensor = result.bad_tensor;
+    stats->applied = cero_zero_applied(engine->zero);
+    stats->skipped = cero_zero_skipped(engine->zero);
+    stats->model_flops = engine->plan.model_flops;
+    return CERO_OK;
+}
+
+cero_status cero_engine_train_batch(cero_engine *engine, const cero_batch *batch,
+                                    cero_step_stats *stats)
+{
+    CERO_CHECK(engine != NULL && batch != NULL && stats != NULL, CERO_ERR_INVALID,
+               "cero_engine_train_batch: an argument is NULL");
+    CERO_CHECK(!engine->is_poisoned, CERO_ERR_INVALID,
+               "the engine failed before and can only be destroyed");
+    *stats = (cero_step_stats){0};
+    cero_status st = train_step(engine, batch, stats);
+    if (st != CERO_OK) {
+        engine->is_poisoned = true;
+        return cero_error_prefix(st, "step %lld: ", (long long)engine->step + 1);
+    }
+    return CERO_OK;
+}
+
+cero_status cero_engine_eval_batch(cero_engine *engine, const cero_batch *batch, double *loss_sum,
+                                   int64_t *rows)
+{
+    cero_exact loss;
+    int64_t counted = 0;
+
+    CERO_CHECK(engine != NULL && batch != NULL && loss_sum != NULL && rows != NULL,
+               CERO_ERR_INVALID, "cero_engine_eval_batch: an argument is NULL");
+    CERO_CHECK(engine->eval.program != NULL, CERO_ERR_INVALID,
+               "the engine was created without an evaluation program (no_eval)");
+    cero_exact_clear(&loss);
+    CERO_TRY(load_inputs(&engine->eval, batch, 0));
+    CERO_TRY(cero_program_run(engine->eval.program, &(cero_step_env){0}, CERO_PROGRAM_ALL));
+    add_losses(&engine->eval, &loss, &counted);
+    CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, &loss, 1));
+    CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, &counted, 1));
+    *loss_sum = cero_exact_round(&loss);
+    *rows = counted;
+    return CERO_OK;
+}
+
+int64_t cero_engine_param_count(const cero_engine *engine)
+{
+    return cero_zero_get_layout(engine->zero)->param_count;
+}
+
+cero_param_info cero_engine_param_info(const cero_engine *engine, int64_t i)
+{
+    const cero_zero_layout *layout = cero_zero_get_layout(engine->zero);
+
+    if (i < 0 || i >= layout->param_count) {
+        return (cero_param_info){0};
+    }
+    const cero_zero_param *p = &layout->params[i];
+    return (cero_param_info){.name = p->name, .shape = p->shape, .is_frozen = p->is_frozen};
+}
+
+int64_t cero_engine_find_param(const cero_engine *engine, const char *name)
+{
+    return cero_zero_layout_find(cero_zero_get_layout(engine->zero), name);
+}
+
+cero_status cero_engine_get_param(cero_engine *engine, int64_t i, int64_t begin, int64_t n,
+                                  float *out)
+{
+    return cero_zero_get_param(engine->zero, i, begin, n, out);
+}
+
+cero_status cero_engine_set_param(cero_engine *engine, int64_t i, int64_t begin, int64_t n,
+                                  const float *values)
+{
+    return cero_zero_set_param(engine->zero, i, begin, n, values);
+}
+
+int64_t cero_engine_global_batch(const cero_engine *engine)
+{
+    return engine->spec->train_batch_size;
+}
+
+int64_t cero_engine_micro_batch(const cero_engine *engine)
+{
+    return engine->spec->train_micro_batch_size_per_gpu;
+}
+
+int64_t cero_engine_micro_batch_count(const cero_engine *engine)
+{
+    return engine->micro_batch_count;
+}
+
+const cero_engine_plan *cero_engine_get_plan(const cero_engine *engine)
+{
+    return &engine->plan;
+}
+
+cero_status cero_engine_dump(const cero_engine *engine, cero_text *out)
+{
+    return cero_program_dump(engine->train.program, out);
+}
+
+cero_status cero_engine_profile_begin(cero_engine *engine)
+{
+    return cero_program_profile_begin(engine->train.program);
+}
+
+cero_status cero_engine_profile_write(const cero_engine *engine, cero_text *out)
+{
+    return cero_program_profile_write(engine->train.program, out);
+}
+
+const cero_train_spec *cero_engine_spec(const cero_engine *engine)
+{
+    return engine->spec;
+}
+
+int64_t cero_engine_seq_len(const cero_engine *engine)
+{
+    return engine->params.seq_len;
+}
+
+const char *cero_engine_unused_param(const cero_engine *engine, int i)
+{
+    const cero_graph *g = engine->train.graph;
+
+    for (int64_t p = 0; p < g->param_count; p++) {
+        if (g->params[p].is_unused && i-- == 0) {
+            return g->params[p].name;
+        }
+    }
+    return NULL;
+}

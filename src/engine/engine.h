@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine behind include/cero/cero.h, for train/ and plan/: what it compiled, and what it knows before it
+ * runs.
+ */
+#ifndef CERO_ENGINE_ENGINE_H
+#define CERO_ENGINE_ENGINE_H
+
+#include "cero/cero.h"
+
+#include "base/memory.h"
+#include "comm/comm.h"
+#include "graph/program.h"
+#include "spec/train.h"
+#include "zero/zero.h"
+
+struct cero_context {
+    cero_device *device; /* owned, like the next two */
+    cero_mem *mem;
+    cero_comm *comm;
+};
+
+/* What a rank will hold, by category, and what a step costs; known without allocating. */
+typedef struct cero_engine_plan {
+    size_t bytes[CERO_MEM_COUNT];
+    size_t total;
+    int64_t param_count; /* elements */
+    int64_t trained_count;
+    int64_t decay_tensors;
+    int64_t decay_count; /* elements that weight decay moves */
+    cero_program_stats train;
+    cero_program_stats eval;
+    double model_flops; /* forward and backward of one step of this rank */
+} cero_engine_plan;
+
+/* Not collective. */
+const cero_engine_plan *cero_engine_get_plan(const cero_engine *engine);
+
+/* The instruction list of the training program. Not collective. */
+CERO_NODISCARD cero_status cero_engine_dump(const cero_engine *engine, cero_text *out);
+
+/* Seconds by operation of the training program from now on, and the table. Not collective. */
+CERO_NODISCARD cero_status cero_engine_profile_begin(cero_engine *engine);
+CERO_NODISCARD cero_status cero_engine_profile_write(const cero_engine *engine, cero_text *out);
+
+/* Not collective. */
+const cero_train_spec *cero_engine_spec(const cero_engine *engine);
+int64_t cero_engine_seq_len(const cero_engine *engine);
+
+/* Names of parameters that took no part in the loss: i-th, NULL at the end. Not collective. */
+const char *cero_engine_unused_param(const cero_engine *engine, int i);
+
+#endif

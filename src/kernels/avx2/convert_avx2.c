@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conversions and sums into f32 for AVX2. */
+#include "kernels/avx2/vec_avx2.h"
+#include "kernels/isa.h"
+
+#define TEMPLATE "kernels/vector/convert_tmpl.c"
+#include "kernels/twins.h"
+
+void cero_kernels_convert_init_avx2(cero_kernels *k)
+{
+    fill_f32_avx2(k);
+    fill_bf16_avx2(k);
+    fill_f16_avx2(k);
+}

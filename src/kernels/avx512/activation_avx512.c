@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The activations, forward and backward, for AVX-512. */
+#include "kernels/avx512/vec_avx512.h"
+#include "kernels/isa.h"
+#include "kernels/vector/math.h"
+
+#define TEMPLATE "kernels/vector/activation_tmpl.c"
+#include "kernels/twins.h"
+
+void cero_kernels_activation_init_avx512(cero_kernels *k)
+{
+    fill_f32_avx512(k);
+    fill_bf16_avx512(k);
+    fill_f16_avx512(k);
+}

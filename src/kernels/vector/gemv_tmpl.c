@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A matrix times one vector, for one dtype and both layouts. Every weight is read once, so what counts
+ * is to read in few long streams; the order of each y[j] depends on k_count alone.
+ */
+
+enum {
+    FN(GEMV_COLUMNS) = 2048, /* sums of gemv_n kept in the nearest cache: 8 KiB */
+    FN(GEMV_ROWS) = 8,       /* rows of gemv_n that share a load and store of the sums */
+    FN(GEMV_OUTPUTS) = 4     /* rows of gemv_t that share the loads of x */
+};
+
+/* sums[j] += x[0] w[0, j] + x[1] w[1, j] + …, in this order, for m <= VEC_WIDTH columns */
+KERNEL_INLINE void FN(gemv_n_step)(int rows, int64_t m, const vec *x, const ELEMENT *w, int64_t ld,
+                                   float *sums)
+{
+    vec sum = load_f32(sums);
+
+    for (int r = 0; r < rows; r++) {
+        sum = vec_fma(x[r], LOAD_PART(w + r * ld, m), sum);
+    }
+    store_f32(sums, sum);
+}
+
+KERNEL_INLINE void FN(gemv_n_rows)(int rows, int64_t cols, const ELEMENT *x, const ELEMENT *w,
+                                   int64_t ld, float *sums)
+{
+    vec factor[FN(GEMV_ROWS)];
+    int64_t j = 0;
+
+    for (int r = 0; r < rows; r++) {
+        factor[r] = vec_set(vec_first(LOAD_PART(x + r, 1)));
+    }
+    for (; j + VEC_WIDTH <= cols; j += VEC_WIDTH) {
+        FN(gemv_n_step)(rows, VEC_WIDTH, factor, w + j, ld, sums + j);
+    }
+    if (j < cols) {
+        FN(gemv_n_step)(rows, cols - j, factor, w + j, ld, sums + j);
+    }
+}
+
+KERNEL_INLINE void FN(gemv_n_finish)(int64_t m, const float *sums, const ELEMENT *bias, ELEMENT *y)
+{
+    vec sum = load_f32(sums);
+    STORE_PART(y, m, bias != NULL ? vec_add(sum, LOAD_PART(bias, m)) : sum);
+}
+
+static void FN(gemv_n)(int64_t k_count, int64_t n, const void *x, const void *w, int64_t ld,
+                       const void *bias, void *y)
+{
+    const ELEMENT *from = x;
+    float sums[FN(GEMV_COLUMNS)];
+
+    for (int64_t j = 0; j < n; j += FN(GEMV_COLUMNS)) {
+        int64_t cols = n - j < FN(GEMV_COLUMNS) ? n - j : FN(GEMV_COLUMNS);
+        const ELEMENT *weight = (const ELEMENT *)w + j;
+        int64_t k = 0;
+
+        memset(sums, 0, sizeof(sums));
+        for (; k + FN(GEMV_ROWS) <= k_count; k += FN(GEMV_ROWS)) {
+            FN(gemv_n_rows)(FN(GEMV_ROWS), cols, from + k, weight + k * ld, ld, sums);
+        }
+        for (; k < k_count; k++) {
+            FN(gemv_n_rows)(1, cols, from + k, weight + k * ld, ld, sums);
+        }
+        for (int64_t c = 0; c < cols; c += VEC_WIDTH) {
+            const ELEMENT *offset = bias != NULL ? (const ELEMENT *)bias + j + c : NULL;
+            FN(gemv_n_finish)
+            (cols - c < VEC_WIDTH ? cols - c : VEC_WIDTH, sums + c, offset, (ELEMENT *)y + j + c);
+        }
+    }
+}
+
+/* `count` dot products of x with rows of w, each in two vectors of sums. */
+KERNEL_INLINE void FN(gemv_t_rows)(int count, int64_t k_count, const ELEMENT *x, const ELEMENT *w,
+                                   int64_t ld, const ELEMENT *bias, ELEMENT *y)
+{
+    vec sum[FN(GEMV_OUTPUTS)][2];
+    int64_t k = 0;
+
+    for (int r = 0; r < count; r++) {
+        sum[r][0] = vec_set(0.0f);
+        sum[r][1] = vec_set(0.0f);
+    }
+    for (; k + 2 * VEC_WIDTH <= k_count; k += 2 * VEC_WIDTH) {
+        vec x0 = LOAD(x + k);
+        vec x1 = LOAD(x + k + VEC_WIDTH);
+
+        for (int r = 0; r < count; r++) {
+            sum[r][0] = vec_fma(x0, LOAD(w + r * ld + k), sum[r][0]);
+            sum[r][1] = vec_fma(x1, LOAD(w + r * ld + k + VEC_WIDTH), sum[r][1]);
+        }
+    }
+    for (; k < k_count; k += VEC_WIDTH) {
+        int64_t m = k_count - k < VEC_WIDTH ? k_count - k : VEC_WIDTH;
+        vec part = LOAD_PART(x + k, m);
+
+        for (int r = 0; r < count; r++) {
+            sum[r][0] = vec_fma(part, LOAD_PART(w + r * ld + k, m), sum[r][0]);
+        }
+    }
+    for (int r = 0; r < count; r++) {
+        vec total = vec_set(vec_sum(sum[r][0] + sum[r][1]));
+        STORE_PART(y + r, 1, bias != NULL ? vec_add(total, LOAD_PART(bias + r, 1)) : total);
+    }
+}
+
+static void FN(gemv_t)(int64_t k_count, int64_t n, const void *x, const void *w, int64_t ld,
+                       const void *bias, void *y)
+{
+    const ELEMENT *weight = w;
+    const ELEMENT *offset = bias;
+    ELEMENT *to = y;
+    int64_t j = 0;
+
+    for (; j + FN(GEMV_OUTPUTS) <= n; j += FN(GEMV_OUTPUTS)) {
+        FN(gemv_t_rows)
+        (FN(GEMV_OUTPUTS), k_count, x, weight + j * ld, ld, offset != NULL ? offset + j : NULL,
+         to + j);
+    }
+    for (; j < n; j++) {
+        FN(gemv_t_rows)
+        (1, k_count, x, weight + j * ld, ld, offset != NULL ? offset + j : NULL, to + j);
+    }
+}
+
+static void FN(fill)(cero_kernels *k)
+{
+    k->gemv_n[DTYPE_INDEX] = FN(gemv_n);
+    k->gemv_t[DTYPE_INDEX] = FN(gemv_t);
+}

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# `cero info` reports the build, the machine, and every environment variable that the sources read.
+source "$CERO_SOURCE/tests/cli/lib.sh"
+
+cero info
+expect_code 0
+expect_no_err
+expect_out 'version'
+
+CERO_POISON='a "quoted" value' cero info --json
+expect_code 0
+expect_json
+expect_out '"CERO_POISON": "a \"quoted\" value"'
+
+cero info
+read_by_sources=$(grep -rhoE 'getenv\("[A-Z_]+"\)' "$CERO_SOURCE/src" | sed 's/.*"\(.*\)".*/\1/' | sort -u)
+[ -n "$read_by_sources" ]
+for name in $read_by_sources; do
+    expect_out "  $name "
+done
