@@ -21,8 +21,7 @@ enum {
     BLOCK_QUERIES = 64, /* queries of a block of backward */
     BLOCK_STEPS = BLOCK_QUERIES / PAIR,
     BLOCK_PANELS = BLOCK_QUERIES / WIDTH,
-    PART_QUERIES = 256, /* queries worked on at a time: bounds the scratch */
-    PART_PANELS = PART_QUERIES / WIDTH
+    PART_QUERIES = 256 /* queries worked on at a time: bounds the scratch */
 };
 
 static const float log2_e = 1.44269504088896341f;

@@ -61,6 +61,7 @@ INLINE void put_across(float *to, const vf even[2], const vf odd[2])
 }
 
 #include "kernels/attention_blocks_tmpl.c"
+
 #include "kernels/attention_row_tmpl.c"
 
 #include "kernels/attention_forward_tmpl.c"
