@@ -99,14 +99,15 @@ INLINE const void *row_at(const matrix *m, int64_t row)
  */
 static void prefetch_rows(const matrix *m)
 {
-    const int64_t line = m->dtype == CERO_DTYPE_F32 ? 16 : 32;
+    const uintptr_t line = 64;
+    size_t bytes = (size_t)m->cols * (m->dtype == CERO_DTYPE_F32 ? 4 : 2);
 
     for (int64_t row = 0; row < m->rows; row++) {
         const char *at = row_at(m, row);
-        for (int64_t col = 0; col < m->cols; col += line) {
-            prefetch(at + col / line * 64);
+        size_t before = (uintptr_t)at % line;
+        for (size_t b = 0; b < before + bytes; b += line) {
+            prefetch(at - before + b);
         }
-        prefetch(at + m->cols * 64 / line - 1);
     }
 }
 

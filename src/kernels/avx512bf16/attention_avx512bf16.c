@@ -8,6 +8,11 @@
 
 #define PAIR 2
 
+INLINE __m256i bf16_of_f32(vf x)
+{
+    return (__m256i)_mm512_cvtneps_pbh(x);
+}
+
 INLINE vf vf_dot(vf acc, vf a, vf b)
 {
     return _mm512_dpbf16_ps(acc, (__m512bh)_mm512_castps_si512(a),

@@ -310,6 +310,8 @@ static void test_a_batch_is_its_heads(void **state)
     static const layout layouts[] = {
         {CERO_DTYPE_F32, 2, 100, 100, 0, 4, 2, 16, 0.1, true},
         {CERO_DTYPE_BF16, 2, 200, 200, 0, 6, 1, 32, 0.1, true},
+        {CERO_DTYPE_BF16, 1, 130, 130, 0, 2, 2, 64, 0.1, true},
+        {CERO_DTYPE_F32, 9, 257, 257, 0, 4, 2, 16, 0.0, true},
         {CERO_DTYPE_F16, 3, 40, 40, 0, 3, 3, 24, 0.0, false},
         {CERO_DTYPE_F32, 2, 90, 150, 55, 2, 2, 16, 0.0, false},
         {CERO_DTYPE_BF16, 1, 1, 333, 320, 4, 2, 64, 0.0, false},
