@@ -73,10 +73,13 @@ CERO_NODISCARD cero_status cero_hf_import_open(const char *dir, const cero_model
 CERO_NODISCARD cero_status cero_hf_import_read(cero_hf_import *import, const char *name,
                                                int64_t begin, int64_t numel, float *out);
 
+/* Closes the files; NULL is fine. Not collective. */
 void cero_hf_import_close(cero_hf_import **import);
 
-/* The table in use, a view; and the bytes of all files read so far, headers included. */
+/* The table in use, a view. Not collective. */
 const cero_hf_table *cero_hf_import_table(const cero_hf_import *import);
+
+/* Bytes of all files read so far, headers included. Not collective. */
 int64_t cero_hf_import_bytes_read(const cero_hf_import *import);
 
 /* Gives elements begin .. begin + numel of a parameter. */

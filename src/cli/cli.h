@@ -54,6 +54,7 @@ typedef struct cero_cli {
     cero_cli_common common;
     cero_cli_doing doing; /* kept up to date by the command */
     char path[1024];      /* what is being read or created; empty: nothing in particular */
+    bool is_stopped;      /* asked to stop by SIGTERM and did so cleanly: exit code 75 */
 } cero_cli;
 
 typedef struct cero_command {
@@ -71,6 +72,12 @@ typedef struct cero_command {
 /* Notes what comes next, for the exit code of what fails from here on. */
 void cero_cli_at(cero_cli *cli, cero_cli_doing doing, const char *path);
 
+/*
+ * Finds the input that is not there before any work is done. NAME also stands for NAME.bin and NAME.idx.
+ * Leaves `cli` at reading input. Errors: IO.
+ */
+CERO_NODISCARD cero_status cero_cli_require_inputs(cero_cli *cli, const cero_words *paths);
+
 /* The exit code of a status met while doing something with a path (or NULL, or empty). */
 cero_exit cero_cli_exit_code(cero_status status, cero_cli_doing doing, const char *path);
 
@@ -86,6 +93,11 @@ CERO_NODISCARD cero_status cero_cli_print(const cero_text *text);
 /* The commands, each in cmd_<name>.c. */
 extern const cero_command cero_command_bench;
 extern const cero_command cero_command_info;
+extern const cero_command cero_command_generate;
 extern const cero_command cero_command_inspect;
+extern const cero_command cero_command_plan;
+extern const cero_command cero_command_train;
+extern const cero_command cero_command_tokenize;
+extern const cero_command cero_command_tokenizer_train;
 
 #endif

@@ -89,7 +89,7 @@ static cero_status print_result(const bench_values *v, const result *r)
         cero_text_append_double(&text, r->rate);
         cero_text_printf(&text, "}\n");
     } else {
-        cero_text_printf(&text, "%-8s %-36s %10.2f %s\n", r->bench, r->detail, r->rate / r->scale,
+        cero_text_printf(&text, "%-10s %-36s %10.2f %s\n", r->bench, r->detail, r->rate / r->scale,
                          r->unit);
     }
     cero_status st = cero_cli_print(&text);
@@ -178,14 +178,43 @@ static cero_status bench_head(const bench_values *v, const cero_engine_bench_par
                                      .unit = "k rows/s"});
 }
 
+static cero_status print_attention(const bench_values *v, const cero_engine_bench_params *params,
+                                   const product *shape, const char *way, double rate)
+{
+    char detail[64];
+
+    (void)snprintf(detail, sizeof(detail), "%s %s, %lld x %lld", cero_dtype_name(params->dtype),
+                   way, (long long)shape->m, (long long)shape->n);
+    return print_result(v, &(result){.bench = "attention",
+                                     .detail = detail,
+                                     .key = "flops_per_second",
+                                     .rate = rate,
+                                     .scale = 1e9,
+                                     .unit = "GFLOP/s"});
+}
+
+static cero_status bench_attention(const bench_values *v, const cero_engine_bench_params *params)
+{
+    // batch x positions
+    static const product shapes[] = {{.m = 4, .n = 256}, {.m = 1, .n = 1024}};
+
+    for (size_t i = 0; i < CERO_COUNT_OF(shapes); i++) {
+        double forward = 0;
+        double backward = 0;
+        CERO_TRY(
+            cero_engine_bench_attention(params, shapes[i].m, shapes[i].n, &forward, &backward));
+        CERO_TRY(print_attention(v, params, &shapes[i], "forward", forward));
+        CERO_TRY(print_attention(v, params, &shapes[i], "backward", backward));
+    }
+    return CERO_OK;
+}
+
 static const struct {
     const char *name;
     cero_status (*run)(const bench_values *v, const cero_engine_bench_params *params);
 } benches[] = {
-    {"gemm", bench_gemm},
-    {"memory", bench_memory},
-    {"adamw", bench_adamw},
-    {"head", bench_head},
+    {"gemm", bench_gemm},           {"memory", bench_memory}, {"adamw", bench_adamw},
+    {"attention", bench_attention}, {"head", bench_head},
 };
 
 static const char *bench_name_at(const void *context, int i)
@@ -205,7 +234,7 @@ static cero_status find_bench(const char *name, size_t *index)
     const char *nearest = cero_text_nearest(name, bench_name_at, NULL);
     return CERO_FAIL(CERO_ERR_INVALID,
                      "there is no bench '%s'%s%s; there are gemm, memory, adamw, "
-                     "head",
+                     "attention, head",
                      name, nearest != NULL ? "; did you mean " : "",
                      nearest != NULL ? nearest : "");
 }
@@ -239,11 +268,12 @@ static cero_status run(cero_cli *cli, void *values)
 const cero_command cero_command_bench = {
     .name = "bench",
     .summary = "Measures what this machine reaches",
-    .usage = "[--dtype TYPE] [--threads N] [--seconds S] gemm|memory|adamw|head…",
-    .details = "gemm     products of GPT-2's layers, or of --m, --n, --k\n"
-               "memory   the triad a = b + s * c: what the memory gives\n"
-               "adamw    the update, with gradients and compute copies in --dtype\n"
-               "head     the language-model head with loss and gradients",
+    .usage = "[--dtype TYPE] [--threads N] [--seconds S] gemm|memory|adamw|attention|head…",
+    .details = "gemm       products of GPT-2's layers, or of --m, --n, --k\n"
+               "memory     the triad a = b + s * c: what the memory gives\n"
+               "adamw      the update, with gradients and compute copies in --dtype\n"
+               "attention  causal attention of GPT-2's heads, forward and backward\n"
+               "head       the language-model head with loss and gradients",
     .options = options,
     .operands = {.name = "BENCH…", .min = 1, .offset = offsetof(bench_values, what)},
     .values_size = sizeof(bench_values),

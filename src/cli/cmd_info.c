@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "engine/bench.h"
+#include "spec/train.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 typedef struct info_values {
     bool json;
+    bool config_docs;
 } info_values;
 
 static const cero_option options[] = {
@@ -19,6 +21,10 @@ static const cero_option options[] = {
      .kind = CERO_OPTION_FLAG,
      .offset = offsetof(info_values, json),
      .help = "one JSON object"},
+    {.name = "config-docs",
+     .kind = CERO_OPTION_FLAG,
+     .offset = offsetof(info_values, config_docs),
+     .help = "every key of a config, as Markdown: docs/config.md"},
     {0},
 };
 
@@ -109,23 +115,33 @@ static void write_lines(const fact *facts, int count, cero_text *out)
     }
 }
 
-static cero_status run(cero_cli *cli, void *values)
+static cero_status write_report(cero_cli *cli, bool is_json, cero_text *out)
 {
-    const info_values *v = values;
     fact facts[MAX_FACTS];
     int count = 0;
-    cero_text text = {0};
 
     // What can be wrong here is CERO_ISA.
     cero_cli_at(cli, CERO_CLI_USAGE, NULL);
     CERO_TRY(collect(facts, &count));
     cero_cli_at(cli, CERO_CLI_WORKING, NULL);
-    if (v->json) {
-        write_json(facts, count, &text);
+    if (is_json) {
+        write_json(facts, count, out);
     } else {
-        write_lines(facts, count, &text);
+        write_lines(facts, count, out);
     }
-    cero_status st = cero_cli_print(&text);
+    return CERO_OK;
+}
+
+static cero_status run(cero_cli *cli, void *values)
+{
+    const info_values *v = values;
+    cero_text text = {0};
+    cero_status st =
+        v->config_docs ? cero_train_config_write_docs(&text) : write_report(cli, v->json, &text);
+
+    if (st == CERO_OK) {
+        st = cero_cli_print(&text);
+    }
     cero_text_cleanup(&text);
     return st;
 }
@@ -133,7 +149,7 @@ static cero_status run(cero_cli *cli, void *values)
 const cero_command cero_command_info = {
     .name = "info",
     .summary = "Shows this build, this machine and the environment variables that matter",
-    .usage = "[--json]",
+    .usage = "[--json | --config-docs]",
     .options = options,
     .values_size = sizeof(info_values),
     .run = run,

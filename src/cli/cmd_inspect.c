@@ -48,6 +48,11 @@ static cero_status sniff_json(const char *path, cero_inspect_function *out)
         {"architectures", cero_inspect_model},
         {"pre_tokenizer", cero_inspect_tokenizer},
         {"added_tokens", cero_inspect_tokenizer},
+        {"train_batch_size", cero_inspect_config},
+        {"train_micro_batch_size_per_gpu", cero_inspect_config},
+        {"optimizer", cero_inspect_config},
+        {"zero_optimization", cero_inspect_config},
+        {"cero", cero_inspect_config},
     };
     cero_json_document *document = NULL;
     cero_json_options json = {.allow_comments = true};
@@ -64,16 +69,33 @@ static cero_status sniff_json(const char *path, cero_inspect_function *out)
     return CERO_OK;
 }
 
+/* By the end of the name. */
+static cero_inspect_function kind_of_name(const char *path)
+{
+    static const struct {
+        const char *end;
+        cero_inspect_function inspect;
+    } kinds[] = {
+        {".jsonl", cero_inspect_metrics}, {".safetensors", cero_inspect_safetensors},
+        {".bin", cero_inspect_tokens},    {".idx", cero_inspect_tokens},
+        {".u16", cero_inspect_tokens},    {".u32", cero_inspect_tokens},
+        {".npy", cero_inspect_tokens},
+    };
+
+    for (size_t i = 0; i < CERO_COUNT_OF(kinds); i++) {
+        if (ends_with(path, kinds[i].end)) {
+            return kinds[i].inspect;
+        }
+    }
+    return NULL;
+}
+
 static cero_status inspect_file(cero_cli *cli, const cero_inspect_values *values, const char *path,
                                 cero_text *out)
 {
-    cero_inspect_function inspect = NULL;
+    cero_inspect_function inspect = kind_of_name(path);
 
-    if (ends_with(path, ".jsonl")) {
-        inspect = cero_inspect_metrics;
-    } else if (ends_with(path, ".safetensors")) {
-        inspect = cero_inspect_safetensors;
-    } else if (ends_with(path, ".json")) {
+    if (inspect == NULL && ends_with(path, ".json")) {
         CERO_TRY(sniff_json(path, &inspect));
     }
     if (inspect == NULL) {
@@ -185,6 +207,8 @@ const cero_command cero_command_inspect = {
                "  *.safetensors    every tensor with its dtype, shape and bytes\n"
                "  config.json      a model description of Hugging Face\n"
                "  tokenizer.json   a tokenizer\n"
+               "  ds_config.json   a training config, as it takes effect\n"
+               "  *.bin, *.idx, *.u16, *.u32, *.npy   tokens\n"
                "  a directory      those of the above that are in it, weights as a sum",
     .options = options,
     .operands = {.name = "FILE|DIR…", .min = 1, .offset = offsetof(cero_inspect_values, files)},

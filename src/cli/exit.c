@@ -20,10 +20,27 @@ static cero_exit io_exit_code(cero_cli_doing doing, const char *path)
 {
     bool is_reading = doing == CERO_CLI_READING_CONFIG || doing == CERO_CLI_READING_INPUT;
 
-    if (is_reading && path != NULL && cero_file_stat(path, NULL) == CERO_FILE_ABSENT) {
+    if (is_reading && path != NULL && path[0] != '\0' &&
+        cero_file_stat(path, NULL) == CERO_FILE_ABSENT) {
         return CERO_EXIT_NO_INPUT;
     }
     return doing == CERO_CLI_CREATING ? CERO_EXIT_CANNOT_CREATE : CERO_EXIT_IO;
+}
+
+cero_status cero_cli_require_inputs(cero_cli *cli, const cero_words *paths)
+{
+    for (int i = 0; i < paths->count; i++) {
+        const char *path = paths->word[i];
+        char both[sizeof(cli->path) + 8];
+        (void)snprintf(both, sizeof(both), "%s.bin", path);
+        cero_cli_at(cli, CERO_CLI_READING_INPUT, path);
+        if (cero_file_stat(path, NULL) == CERO_FILE_ABSENT &&
+            cero_file_stat(both, NULL) == CERO_FILE_ABSENT) {
+            return CERO_FAIL(CERO_ERR_IO, "%s: there is no such file or directory", path);
+        }
+    }
+    cero_cli_at(cli, CERO_CLI_READING_INPUT, NULL);
+    return CERO_OK;
 }
 
 cero_exit cero_cli_exit_code(cero_status status, cero_cli_doing doing, const char *path)

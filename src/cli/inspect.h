@@ -36,4 +36,12 @@ CERO_NODISCARD cero_status cero_inspect_model(cero_cli *cli, const cero_inspect_
 CERO_NODISCARD cero_status cero_inspect_weights(cero_cli *cli, const cero_inspect_values *values,
                                                 const char *path, cero_text *out);
 
+/* A token file (.bin, .idx, .u16, .u32, .npy): how many, the largest id, the first ones. */
+CERO_NODISCARD cero_status cero_inspect_tokens(cero_cli *cli, const cero_inspect_values *values,
+                                               const char *path, cero_text *out);
+
+/* A ds_config.json: the effective config. */
+CERO_NODISCARD cero_status cero_inspect_config(cero_cli *cli, const cero_inspect_values *values,
+                                               const char *path, cero_text *out);
+
 #endif

@@ -12,6 +12,11 @@
 #include <string.h>
 
 static const cero_command *const commands[] = {
+    &cero_command_train,
+    &cero_command_generate,
+    &cero_command_plan,
+    &cero_command_tokenize,
+    &cero_command_tokenizer_train,
     &cero_command_inspect,
     &cero_command_bench,
     &cero_command_info,
@@ -237,6 +242,9 @@ int main(int argc, char **argv)
     if (st == CERO_OK && fflush(stdout) != 0) {
         cero_cli_at(&cli, CERO_CLI_WORKING, NULL);
         st = CERO_FAIL(CERO_ERR_IO, "writing to standard output: %s", strerror(errno));
+    }
+    if (st == CERO_OK && cli.is_stopped) {
+        return CERO_EXIT_TEMPORARY;
     }
     return st == CERO_OK ? CERO_EXIT_OK : (int)cero_cli_report(&cli, name, st);
 }

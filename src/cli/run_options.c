@@ -69,25 +69,6 @@ const cero_option cero_train_option_table[] = {
      .min = 1,
      .max = 4096,
      .help = "default: the cores this process may use"},
-    {.name = "save-every",
-     .kind = CERO_OPTION_INT,
-     .offset = offsetof(cero_train_options, save_every),
-     .value = "N",
-     .min = 1,
-     .max = MAX_EXACT,
-     .help = "steps between checkpoints (default: at the end alone)"},
-    {.name = "keep",
-     .kind = CERO_OPTION_INT,
-     .offset = offsetof(cero_train_options, keep),
-     .value = "K",
-     .min = 1,
-     .max = INT32_MAX,
-     .help = "checkpoints to keep (default: all)"},
-    {.name = "resume",
-     .kind = CERO_OPTION_TEXT,
-     .offset = offsetof(cero_train_options, resume),
-     .value = "WHEN",
-     .help = "auto (default), never, or a step"},
     {.name = "eval-data",
      .kind = CERO_OPTION_WORDS,
      .offset = offsetof(cero_train_options, eval_data),
@@ -113,6 +94,20 @@ const cero_option cero_train_option_table[] = {
      .kind = CERO_OPTION_FLAG,
      .offset = offsetof(cero_train_options, no_special),
      .help = "the text of special tokens is ordinary text"},
+    {.name = "export-dtype",
+     .kind = CERO_OPTION_CHOICE,
+     .offset = offsetof(cero_train_options, export_dtype),
+     .value = "DTYPE",
+     .choices = "f32|bf16|f16",
+     .help = "of the model that is left (default: f32, the master weights)"},
+    {.name = "no-weights",
+     .kind = CERO_OPTION_FLAG,
+     .offset = offsetof(cero_train_options, no_weights),
+     .help = "start from initial weights although the model directory has some"},
+    {.name = "profile",
+     .kind = CERO_OPTION_FLAG,
+     .offset = offsetof(cero_train_options, profile),
+     .help = "print seconds and rates by operation at the end"},
     {.name = "print-config",
      .kind = CERO_OPTION_FLAG,
      .offset = offsetof(cero_train_options, print_config),
@@ -180,6 +175,12 @@ const cero_option cero_generate_option_table[] = {
      .min = 1,
      .max = 4096,
      .help = "default: the cores this process may use"},
+    {.name = "dtype",
+     .kind = CERO_OPTION_CHOICE,
+     .offset = offsetof(cero_generate_options, dtype),
+     .value = "DTYPE",
+     .choices = "stored|f32|bf16|f16",
+     .help = "of weights and cache (default: as stored)"},
     {.name = "no-special",
      .kind = CERO_OPTION_FLAG,
      .offset = offsetof(cero_generate_options, no_special),
@@ -204,13 +205,6 @@ const cero_option cero_plan_option_table[] = {
      .offset = offsetof(cero_plan_options, config),
      .value = "FILE",
      .help = "ds_config.json"},
-    {.name = "world",
-     .kind = CERO_OPTION_INT,
-     .offset = offsetof(cero_plan_options, world),
-     .value = "N",
-     .min = 1,
-     .max = INT32_MAX,
-     .help = "ranks (default: 1)"},
     {.name = "seq-len",
      .kind = CERO_OPTION_INT,
      .offset = offsetof(cero_plan_options, seq_len),
@@ -218,20 +212,15 @@ const cero_option cero_plan_option_table[] = {
      .min = 1,
      .max = INT32_MAX,
      .help = "positions of a sample (default: the model's context)"},
-    {.name = "hardware",
-     .kind = CERO_OPTION_TEXT,
-     .offset = offsetof(cero_plan_options, hardware),
-     .value = "NAME",
-     .help = "a description of machines"},
     {.name = "set",
      .kind = CERO_OPTION_LIST,
      .offset = offsetof(cero_plan_options, set),
      .value = "KEY=VALUE",
      .help = "overrides a key of the config"},
-    {.name = "search",
+    {.name = "eval",
      .kind = CERO_OPTION_FLAG,
-     .offset = offsetof(cero_plan_options, search),
-     .help = "look for the fastest layout that fits"},
+     .offset = offsetof(cero_plan_options, eval),
+     .help = "with the evaluation program (train --eval-data)"},
     {.name = "dump",
      .kind = CERO_OPTION_FLAG,
      .offset = offsetof(cero_plan_options, dump),
@@ -248,7 +237,6 @@ void cero_train_options_set_defaults(void *values)
     cero_train_options *v = values;
 
     v->seed = -1;
-    v->resume = "auto";
 }
 
 void cero_generate_options_set_defaults(void *values)
@@ -258,11 +246,4 @@ void cero_generate_options_set_defaults(void *values)
     v->max_tokens = 100;
     v->temperature = 1;
     v->top_p = 1;
-}
-
-void cero_plan_options_set_defaults(void *values)
-{
-    cero_plan_options *v = values;
-
-    v->world = 1;
 }

@@ -29,10 +29,10 @@ typedef struct cero_train_options {
     int64_t seq_len;    /* 0: the model's context */
     int64_t seed;       /* -1: the config's */
     int64_t threads;    /* 0: the cores this process may use */
-    int64_t save_every; /* steps; 0: at the end alone */
-    int64_t keep;       /* checkpoints; 0: all */
-    const char *resume; /* "auto", "never" or a step */
     int order;          /* a cero_cli_order */
+    int export_dtype;   /* index of f32|bf16|f16 */
+    bool no_weights;
+    bool profile;
     bool no_eod;
     bool no_special;
     bool print_config; /* print the effective config and leave */
@@ -51,6 +51,7 @@ typedef struct cero_generate_options {
     double top_p;       /* 1: off */
     int64_t seed;
     int64_t threads;
+    int dtype; /* index of stored|f32|bf16|f16 */
     bool no_special;
     bool json;
 } cero_generate_options;
@@ -62,15 +63,12 @@ typedef struct cero_plan_options {
     const char *model;  /* required */
     const char *config; /* required */
     cero_words set;
-    int64_t world; /* ranks */
     int64_t seq_len;
-    const char *hardware;
-    bool search;
+    bool eval;
     bool dump;
     bool json;
 } cero_plan_options;
 
 extern const cero_option cero_plan_option_table[];
-void cero_plan_options_set_defaults(void *values);
 
 #endif

@@ -21,6 +21,7 @@ typedef struct bench {
     const cero_matmul *matmul;
     const cero_head_loss *head;
     cero_head_loss_args head_args;
+    cero_device_attention_args attention;
     cero_dtype dtype;
 } bench;
 
@@ -222,6 +223,83 @@ cero_status cero_device_bench_head_loss(cero_device *device, cero_dtype dtype, i
                                         .scratch = b.buffer[7]};
     CERO_TRY_GOTO(bench_time(&b, head_loss_run, seconds, &best), out);
     *rows_per_second = (double)rows / best;
+
+out:
+    bench_cleanup(&b);
+    return st;
+}
+
+static cero_status attention_forward_run(bench *b)
+{
+    cero_device_attention_forward(b->device, &b->attention);
+    return CERO_OK;
+}
+
+static cero_status attention_backward_run(bench *b)
+{
+    cero_device_attention_backward(b->device, &b->attention);
+    return CERO_OK;
+}
+
+/* q|k|v packed in rows of 3 * cols, and their gradients likewise. */
+static cero_status attention_setup(bench *b, const cero_bench_attention_shape *s)
+{
+    int64_t rows = s->batch * s->seq_len;
+    int64_t cols = s->heads * s->head_dim;
+    size_t size = cero_dtype_size(b->dtype);
+    cero_device_attention_args *a = &b->attention;
+
+    *a = (cero_device_attention_args){.dtype = b->dtype,
+                                      .batch = s->batch,
+                                      .query_len = s->seq_len,
+                                      .key_len = s->seq_len,
+                                      .heads = s->heads,
+                                      .kv_heads = s->heads,
+                                      .head_dim = s->head_dim,
+                                      .scale = 0.125f,
+                                      .q_stride = 3 * cols,
+                                      .k_stride = 3 * cols,
+                                      .v_stride = 3 * cols};
+    size_t forward = cero_device_attention_scratch(b->device, a, false);
+    size_t backward = cero_device_attention_scratch(b->device, a, true);
+    size_t scratch = forward > backward ? forward : backward;
+    CERO_TRY(bench_buffer(b, rows * 3 * cols, size));
+    CERO_TRY(bench_buffer(b, rows * 3 * cols, size));
+    CERO_TRY(bench_buffer(b, rows * cols, size));
+    CERO_TRY(bench_buffer(b, rows * cols, size));
+    CERO_TRY(bench_buffer(b, rows * s->heads, sizeof(float)));
+    CERO_TRY(bench_buffer(b, (int64_t)scratch, 1));
+    a->q = b->buffer[0];
+    a->k = (const char *)b->buffer[0] + (size_t)cols * size;
+    a->v = (const char *)b->buffer[0] + 2 * (size_t)cols * size;
+    a->dq = b->buffer[1];
+    a->dk = (char *)b->buffer[1] + (size_t)cols * size;
+    a->dv = (char *)b->buffer[1] + 2 * (size_t)cols * size;
+    a->out = b->buffer[2];
+    a->dout = b->buffer[3];
+    a->lse = b->buffer[4];
+    a->scratch = b->buffer[5];
+    return CERO_OK;
+}
+
+cero_status cero_device_bench_attention(cero_device *device, cero_dtype dtype,
+                                        const cero_bench_attention_shape *shape, double seconds,
+                                        double *forward, double *backward)
+{
+    double pairs = (double)shape->batch * (double)shape->heads * (double)shape->seq_len *
+                   (double)shape->seq_len * (double)shape->head_dim;
+    double best_forward = 0;
+    double best_backward = 0;
+    cero_status st = CERO_OK;
+    bench b;
+
+    CERO_TRY(bench_init(&b, device));
+    b.dtype = dtype;
+    CERO_TRY_GOTO(attention_setup(&b, shape), out);
+    CERO_TRY_GOTO(bench_time(&b, attention_forward_run, seconds, &best_forward), out);
+    CERO_TRY_GOTO(bench_time(&b, attention_backward_run, seconds, &best_backward), out);
+    *forward = 2 * pairs / best_forward;
+    *backward = 5 * pairs / best_backward;
 
 out:
     bench_cleanup(&b);

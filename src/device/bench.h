@@ -28,4 +28,21 @@ CERO_NODISCARD cero_status cero_device_bench_head_loss(cero_device *device, cero
                                                        int64_t rows, int64_t cols, int64_t vocab,
                                                        double seconds, double *rows_per_second);
 
+/* A batch of causal attention over packed q|k|v rows. */
+typedef struct cero_bench_attention_shape {
+    int64_t batch;
+    int64_t seq_len;
+    int64_t heads;
+    int64_t head_dim;
+} cero_bench_attention_shape;
+
+/*
+ * Floating-point operations a second of attention's forward, and of its backward: 2 and 5 times
+ * batch * heads * seq_len^2 * head_dim each, the half beyond the diagonal not counted.
+ */
+CERO_NODISCARD cero_status cero_device_bench_attention(cero_device *device, cero_dtype dtype,
+                                                       const cero_bench_attention_shape *shape,
+                                                       double seconds, double *forward,
+                                                       double *backward);
+
 #endif

@@ -81,3 +81,17 @@ cero_status cero_engine_bench_head_loss(const cero_engine_bench_params *params, 
     cero_device_destroy(&device);
     return st;
 }
+
+cero_status cero_engine_bench_attention(const cero_engine_bench_params *params, int64_t batch,
+                                        int64_t seq_len, double *forward, double *backward)
+{
+    cero_device *device = NULL;
+    cero_bench_attention_shape shape = {
+        .batch = batch, .seq_len = seq_len, .heads = 12, .head_dim = 64};
+
+    CERO_TRY(create_device(params->threads, &device));
+    cero_status st = cero_device_bench_attention(device, params->dtype, &shape, seconds_of(params),
+                                                 forward, backward);
+    cero_device_destroy(&device);
+    return st;
+}

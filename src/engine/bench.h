@@ -41,4 +41,9 @@ CERO_NODISCARD cero_status cero_engine_bench_head_loss(const cero_engine_bench_p
                                                        int64_t rows, int64_t cols, int64_t vocab,
                                                        double *rows_per_second);
 
+/* Floating-point operations a second of causal attention with GPT-2's 12 heads of 64, forward and backward. */
+CERO_NODISCARD cero_status cero_engine_bench_attention(const cero_engine_bench_params *params,
+                                                       int64_t batch, int64_t seq_len,
+                                                       double *forward, double *backward);
+
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/exact.h"
-#include "base/log.h"
+#include "models/models.h"
 
 #include <string.h>
 
@@ -34,6 +34,12 @@ struct cero_engine {
     int64_t step; /* steps begun */
     bool is_poisoned;
 };
+
+cero_status cero_engine_build_model(cero_graph *graph, const cero_model_shape *shape,
+                                    const void *context)
+{
+    return cero_model_build(graph, shape, context);
+}
 
 static bool is_frozen(const void *context, const char *name)
 {
@@ -100,6 +106,7 @@ static void make_plan(cero_engine *engine)
     plan->bytes[CERO_MEM_IO] += plan->train.input_bytes + plan->eval.input_bytes;
     plan->bytes[CERO_MEM_OTHER] += plan->train.constant_bytes + plan->eval.constant_bytes +
                                    plan->train.state_bytes + plan->eval.state_bytes;
+    plan->bytes[CERO_MEM_IO] += cero_engine_batch_bytes(engine);
     for (int c = 0; c < CERO_MEM_COUNT; c++) {
         plan->total += plan->bytes[c];
     }
@@ -420,6 +427,26 @@ cero_status cero_engine_profile_begin(cero_engine *engine)
 cero_status cero_engine_profile_write(const cero_engine *engine, cero_text *out)
 {
     return cero_program_profile_write(engine->train.program, out);
+}
+
+size_t cero_engine_batch_bytes(const cero_engine *engine)
+{
+    const cero_graph *g = engine->train.graph;
+    size_t nbytes = 0;
+
+    for (int64_t i = 0; i < g->value_count; i++) {
+        const cero_value *v = g->values[i];
+        if (v->kind == CERO_VALUE_INPUT) {
+            nbytes += (size_t)cero_shape_numel(&v->desc.shape) * cero_dtype_size(v->desc.dtype);
+        }
+    }
+    return nbytes * (size_t)engine->micro_batch_count;
+}
+
+void *cero_engine_arena(cero_engine *engine, size_t *nbytes)
+{
+    *nbytes = engine->plan.bytes[CERO_MEM_ACTIVATION];
+    return engine->arena;
 }
 
 const cero_train_spec *cero_engine_spec(const cero_engine *engine)

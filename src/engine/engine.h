@@ -20,7 +20,10 @@ struct cero_context {
     cero_comm *comm;
 };
 
-/* What a rank will hold, by category, and what a step costs; known without allocating. */
+/*
+ * What a rank will hold, by category, and what a step costs; known without allocating. IO has the caller's
+ * batch besides the programs' inputs.
+ */
 typedef struct cero_engine_plan {
     size_t bytes[CERO_MEM_COUNT];
     size_t total;
@@ -33,6 +36,10 @@ typedef struct cero_engine_plan {
     double model_flops; /* forward and backward of one step of this rank */
 } cero_engine_plan;
 
+/* The model of a spec, for cero_engine_params.build: context is a const cero_model_spec *. */
+CERO_NODISCARD cero_status cero_engine_build_model(cero_graph *graph, const cero_model_shape *shape,
+                                                   const void *context);
+
 /* Not collective. */
 const cero_engine_plan *cero_engine_get_plan(const cero_engine *engine);
 
@@ -42,6 +49,15 @@ CERO_NODISCARD cero_status cero_engine_dump(const cero_engine *engine, cero_text
 /* Seconds by operation of the training program from now on, and the table. Not collective. */
 CERO_NODISCARD cero_status cero_engine_profile_begin(cero_engine *engine);
 CERO_NODISCARD cero_status cero_engine_profile_write(const cero_engine *engine, cero_text *out);
+
+/* Bytes of all inputs of this rank's step: what a caller of cero_engine_train_batch holds. Not collective. */
+size_t cero_engine_batch_bytes(const cero_engine *engine);
+
+/*
+ * The arena, which is free for any use between steps (weights on their way in); at least *nbytes.
+ * Not collective.
+ */
+void *cero_engine_arena(cero_engine *engine, size_t *nbytes);
 
 /* Not collective. */
 const cero_train_spec *cero_engine_spec(const cero_engine *engine);

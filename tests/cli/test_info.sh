@@ -19,3 +19,8 @@ read_by_sources=$(grep -rhoE 'getenv\("[A-Z_]+"\)' "$CERO_SOURCE/src" | sed 's/.
 for name in $read_by_sources; do
     expect_out "  $name "
 done
+
+# docs/config.md is what the key table says.
+cero info --config-docs
+expect_code 0
+cmp "$work/out" "$CERO_SOURCE/docs/config.md" || fail "docs/config.md is out of date: cero info --config-docs > docs/config.md"

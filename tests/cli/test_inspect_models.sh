@@ -21,6 +21,11 @@ expect_out 'vocabulary 257, context 32'
 cero inspect "$CERO_SHARED/data/gpt2/tokenizer.json"
 expect_out 'vocabulary of 50257'
 expect_out 'end of document 50256 "<|endoftext|>"'
+cero inspect "$gpt2/ds_config.json"
+expect_code 0
+expect_out '"train_batch_size": {"value": 8, "origin": "file"}'
+cero inspect "$gpt2/tokens.u16"
+expect_out '7681 tokens, largest id 253'
 
 head -c 1000 "$gpt2/model.safetensors" >"$work/cut.safetensors"
 cero inspect "$work/cut.safetensors"
@@ -31,6 +36,12 @@ expect_error 65 'empty.safetensors'
 sed 's/"n_layer"/"n_lyaer"/' "$gpt2/config.json" >"$work/config.json"
 cero inspect "$work/config.json"
 expect_error 78 'config.json:'
+echo '{"train_batch_size": 8, "optimzer": {}}' >"$work/ds.json"
+cero inspect "$work/ds.json"
+expect_error 78 'did you mean'
+printf 'abc' >"$work/odd.u16"
+cero inspect "$work/odd.u16"
+expect_error 65 'odd.u16'
 echo '{"a": 1}' >"$work/other.json"
 cero inspect "$work/other.json"
 expect_error 65 'neither name nor contents'

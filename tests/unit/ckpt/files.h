@@ -11,11 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A fresh folder; remove it with files_remove. */
+/* A fresh folder, in memory where there is such a file system; remove it with files_remove. */
 static inline void files_make_dir(char *dir, size_t size)
 {
-    (void)snprintf(dir, size, "%s", "/tmp/cero-ckpt-XXXXXX");
-    assert_non_null(mkdtemp(dir));
+    (void)snprintf(dir, size, "%s", "/dev/shm/cero-ckpt-XXXXXX");
+    if (mkdtemp(dir) == NULL) {
+        (void)snprintf(dir, size, "%s", "/tmp/cero-ckpt-XXXXXX");
+        assert_non_null(mkdtemp(dir));
+    }
 }
 
 /* Removes a folder and all below it. */

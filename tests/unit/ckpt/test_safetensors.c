@@ -331,7 +331,7 @@ static void test_round_trip(void **state)
 {
     (void)state;
     static const char *const metadata[] = {"format", "pt", "k\"", "\xE2\x82\xAC"};
-    static const char *const order[] = {"big", "z.scalar", "h.0", "h.1", "empty", mixed[5].name};
+    const char *const order[] = {"big", "z.scalar", "h.0", "h.1", "empty", mixed[5].name};
     const char *path = files_in(dir, "mixed.safetensors");
     cero_safetensors *file = NULL;
     uint64_t hashes[CERO_COUNT_OF(mixed)];

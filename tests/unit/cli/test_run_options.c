@@ -28,14 +28,13 @@ static void test_train(void **state)
 
     cero_train_options_set_defaults(&v);
     assert_int_equal(v.seed, -1);
-    assert_string_equal(v.resume, "auto");
     assert_int_equal(v.order, CERO_CLI_ORDER_SHUFFLED);
     PARSE(cero_train_option_table, &v, W("--config"), W("c.json"), W("--model=gpt2"), W("--data"),
           W("a"), W("b"), W("--out"), W("o"), W("--steps"), W("7"), W("--seq-len"), W("32"),
-          W("--order"), W("sequential"), W("--seed"), W("5"), W("--save-every"), W("2"),
-          W("--keep"), W("3"), W("--resume"), W("never"), W("--eval-data"), W("e"),
-          W("--eval-every"), W("4"), W("--set"), W("x=1"), W("--set"), W("y=2"), W("--tokenizer"),
-          W("t"), W("--threads"), W("2"), W("--no-eod"), W("--no-special"), W("--print-config"));
+          W("--order"), W("sequential"), W("--seed"), W("5"), W("--no-weights"), W("--eval-data"),
+          W("e"), W("--eval-every"), W("4"), W("--set"), W("x=1"), W("--set"), W("y=2"),
+          W("--tokenizer"), W("t"), W("--threads"), W("2"), W("--no-eod"), W("--no-special"),
+          W("--print-config"));
     assert_string_equal(v.config, "c.json");
     assert_string_equal(v.model, "gpt2");
     assert_string_equal(v.out, "o");
@@ -43,11 +42,10 @@ static void test_train(void **state)
     assert_int_equal(v.data.count, 2);
     assert_int_equal(v.eval_data.count, 1);
     assert_int_equal(v.set.count, 2);
-    assert_true(v.steps == 7 && v.seq_len == 32 && v.seed == 5 && v.save_every == 2);
-    assert_true(v.keep == 3 && v.eval_every == 4 && v.threads == 2);
+    assert_true(v.steps == 7 && v.seq_len == 32 && v.seed == 5);
+    assert_true(v.eval_every == 4 && v.threads == 2);
     assert_int_equal(v.order, CERO_CLI_ORDER_SEQUENTIAL);
-    assert_string_equal(v.resume, "never");
-    assert_true(v.no_eod && v.no_special && v.print_config);
+    assert_true(v.no_eod && v.no_special && v.no_weights && v.print_config);
     cero_args_cleanup(&table, &v);
 }
 
@@ -75,13 +73,9 @@ static void test_plan(void **state)
     cero_args_table table = {.options = cero_plan_option_table};
     (void)state;
 
-    cero_plan_options_set_defaults(&v);
-    assert_int_equal(v.world, 1);
-    PARSE(cero_plan_option_table, &v, W("--model"), W("m"), W("--config"), W("c"), W("--world"),
-          W("64"), W("--seq-len"), W("128"), W("--hardware"), W("h"), W("--set"), W("a=b"),
-          W("--search"), W("--dump"), W("--json"));
-    assert_true(v.world == 64 && v.seq_len == 128 && v.search && v.dump && v.json);
-    assert_string_equal(v.hardware, "h");
+    PARSE(cero_plan_option_table, &v, W("--model"), W("m"), W("--config"), W("c"), W("--seq-len"),
+          W("128"), W("--set"), W("a=b"), W("--eval"), W("--dump"), W("--json"));
+    assert_true(v.seq_len == 128 && v.eval && v.dump && v.json);
     assert_int_equal(v.set.count, 1);
     cero_args_cleanup(&table, &v);
 }

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `cero train`: reads config, model and data, runs the loop, leaves metrics, log and the model.
+ *
+ * SIGINT and SIGTERM end the run after the step at hand, with the export; a second one ends at once.
+ */
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "cli/run_options.h"
+#include "cli/train_summary.h"
+#include "train/run_log.h"
+#include "train/train.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+    MAX_SETS = 64
+};
+
+/* Set by signals, read between steps. */
+static volatile int stop_signal;
+
+static void on_signal(int number)
+{
+    stop_signal = number;
+}
+
+/* One run and everything it holds. */
+typedef struct train_run {
+    cero_cli *cli;
+    const cero_train_options *options;
+    cero_context *context;
+    cero_config *config;
+    cero_model_spec model;
+    bool has_weights;
+    char *tokenizer_path; /* owned; NULL: none */
+    cero_tokenizer *tokenizer;
+    cero_token_stream *data;
+    cero_token_stream *eval_data;
+    cero_trainer *trainer;
+    cero_run_log *log;
+    cero_progress progress;
+    char seed_text[64];
+} train_run;
+
+static bool has_file(const char *dir, const char *name)
+{
+    char *path = cero_file_join(dir, name);
+    bool is_there = path != NULL && cero_file_stat(path, NULL) == CERO_FILE_REGULAR;
+
+    cero_delete(path);
+    return is_there;
+}
+
+static cero_status read_config(train_run *run)
+{
+    const cero_train_options *o = run->options;
+    const char *sets[MAX_SETS];
+    int count = 0;
+
+    CERO_CHECK(o->set.count < MAX_SETS, CERO_ERR_INVALID, "--set is given %d times, at most %d",
+               o->set.count, MAX_SETS - 1);
+    for (; count < o->set.count; count++) {
+        sets[count] = o->set.word[count];
+    }
+    if (o->seed >= 0) {
+        (void)snprintf(run->seed_text, sizeof(run->seed_text), "cero.seed=%lld",
+                       (long long)o->seed);
+        sets[count++] = run->seed_text;
+    }
+    cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, o->config);
+    return cero_config_create(o->config, sets, count, &run->config);
+}
+
+static cero_status read_model(train_run *run)
+{
+    const cero_train_options *o = run->options;
+
+    cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, o->model);
+    CERO_TRY(cero_model_spec_resolve(o->model, &run->model));
+    bool is_dir = cero_file_stat(o->model, NULL) == CERO_FILE_DIRECTORY;
+    run->has_weights = is_dir && !o->no_weights &&
+                       (has_file(o->model, "model.safetensors") ||
+                        has_file(o->model, "model.safetensors.index.json"));
+    if (o->tokenizer != NULL) {
+        run->tokenizer_path = cero_strdup(o->tokenizer);
+    } else if (is_dir && has_file(o->model, "tokenizer.json")) {
+        run->tokenizer_path = cero_strdup(o->model);
+    } else {
+        return CERO_OK;
+    }
+    CERO_CHECK(run->tokenizer_path != NULL, CERO_ERR_NOMEM, "no memory for a path");
+    cero_cli_at(run->cli, CERO_CLI_READING_INPUT, run->tokenizer_path);
+    return cero_tokenizer_open(run->tokenizer_path, &run->tokenizer);
+}
+
+static cero_status open_stream(train_run *run, const cero_words *words, cero_token_stream **out)
+{
+    cero_token_stream_params params = {
+        .path = words->word,
+        .path_count = words->count,
+        .vocab_size = run->model.vocab_size,
+        .tokenizer = run->tokenizer,
+        .no_eod = run->options->no_eod,
+        .no_special = run->options->no_special,
+    };
+
+    cero_cli_at(run->cli, CERO_CLI_READING_INPUT, words->word[0]);
+    return cero_token_stream_open(&params, out);
+}
+
+static void visit(void *context, const cero_metrics_step *step)
+{
+    train_run *run = context;
+    cero_progress_step shown = {
+        .step = step->stats.step,
+        .loss = step->stats.loss,
+        .lr = step->stats.lr,
+        .tokens_per_second = (double)step->step_tokens / step->step_seconds,
+        .step_seconds = step->step_seconds,
+    };
+
+    if (!run->cli->common.quiet) {
+        cero_progress_update(&run->progress, &shown);
+    }
+    if (step->has_eval) {
+        cero_log(CERO_LOG_INFO, "train", "step %lld: evaluation loss %.6f, perplexity %.4f",
+                 (long long)step->stats.step, step->eval_loss, exp(step->eval_loss));
+    }
+}
+
+static cero_status create_trainer(train_run *run)
+{
+    const cero_train_options *o = run->options;
+    cero_trainer_params params = {
+        .context = run->context,
+        .config = run->config,
+        .model = &run->model,
+        .data = run->data,
+        .eval_data = run->eval_data,
+        .out = o->out,
+        .steps = o->steps,
+        .seq_len = o->seq_len,
+        .order =
+            o->order == CERO_CLI_ORDER_SEQUENTIAL ? CERO_SAMPLER_SEQUENTIAL : CERO_SAMPLER_SHUFFLED,
+        .eval_every = o->eval_every,
+        .is_profiling = o->profile,
+        .visitor = visit,
+        .visitor_context = run,
+    };
+
+    cero_cli_at(run->cli, CERO_CLI_CREATING, o->out);
+    CERO_TRY(cero_trainer_create(&params, &run->trainer));
+    if (run->has_weights) {
+        cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->model);
+        CERO_TRY(cero_trainer_import(run->trainer, o->model));
+    }
+    return CERO_OK;
+}
+
+static int terminal_width(void)
+{
+    struct winsize size = {0};
+
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+static cero_status open_log(train_run *run)
+{
+    bool is_terminal = isatty(STDERR_FILENO) != 0;
+    cero_log_level level = run->cli->common.quiet ? CERO_LOG_ERROR : CERO_LOG_INFO;
+
+    cero_progress_begin(&run->progress,
+                        &(cero_progress_params){
+                            .stream = stderr,
+                            .is_terminal = is_terminal,
+                            .has_color = cero_cli_has_color(run->cli, STDERR_FILENO),
+                            .width = is_terminal ? terminal_width() : 0,
+                            .total_steps = cero_trainer_steps(run->trainer),
+                            .steps_per_print = cero_train_config_spec(run->config)->steps_per_print,
+                        });
+    cero_cli_at(run->cli, CERO_CLI_CREATING, run->options->out);
+    return cero_run_log_open(&(cero_run_log_params){.dir = run->options->out,
+                                                    .terminal_level = level,
+                                                    .next = cero_progress_log_sink,
+                                                    .next_context = &run->progress},
+                             &run->log);
+}
+
+static void summarise_data(const train_run *run, cero_text *text)
+{
+    int64_t batch = cero_engine_global_batch(cero_trainer_engine(run->trainer));
+    int64_t samples = cero_trainer_epoch_samples(run->trainer);
+    int64_t steps = cero_trainer_steps(run->trainer);
+
+    cero_text_printf(text,
+                     "data       %lld tokens, %lld samples of %lld an epoch (%lld tokens in none); "
+                     "%lld steps = %.2f epochs\n",
+                     (long long)cero_token_stream_count(run->data), (long long)samples,
+                     (long long)cero_engine_seq_len(cero_trainer_engine(run->trainer)),
+                     (long long)cero_trainer_unused_tokens(run->trainer), (long long)steps,
+                     (double)steps * (double)batch / (double)samples);
+    if (cero_token_stream_empty_documents(run->data) > 0) {
+        cero_text_printf(text, "           %lld of %lld documents are empty\n",
+                         (long long)cero_token_stream_empty_documents(run->data),
+                         (long long)cero_token_stream_documents(run->data));
+    }
+}
+
+static cero_status say_summary(train_run *run)
+{
+    const cero_engine *engine = cero_trainer_engine(run->trainer);
+    const char *unused = cero_engine_unused_param(engine, 0);
+    cero_text text = {0};
+
+    cero_summary_model(&run->model,
+                       run->has_weights ? "weights from the directory" : "initial weights", &text);
+    cero_summary_training(run->config, cero_engine_get_plan(engine), &text);
+    summarise_data(run, &text);
+    cero_summary_memory(cero_engine_get_plan(engine), &text);
+    for (int i = 0; unused != NULL; unused = cero_engine_unused_param(engine, ++i)) {
+        cero_text_printf(&text, "unused     %s takes no part in the loss\n", unused);
+    }
+    cero_status st = cero_text_finish(&text);
+    if (st == CERO_OK) {
+        text.data[text.length - 1] = '\0'; // the log ends the last line itself
+        cero_run_log_write(run->log, text.data);
+        if (!run->cli->common.quiet) {
+            (void)fprintf(stderr, "%s\n", text.data);
+        }
+    }
+    cero_text_cleanup(&text);
+    return st;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
+static cero_status export_model(train_run *run)
+{
+    static const cero_dtype dtypes[] = {CERO_DTYPE_F32, CERO_DTYPE_BF16, CERO_DTYPE_F16};
+    char *dir = cero_file_join(run->options->out, "model");
+    cero_status st = CERO_OK;
+
+    CERO_CHECK(dir != NULL, CERO_ERR_NOMEM, "no memory for a path");
+    cero_cli_at(run->cli, CERO_CLI_CREATING, dir);
+    const char *tokenizer_dir = run->tokenizer_path;
+    // A tokenizer named by its file is copied with what lies beside it.
+    if (tokenizer_dir != NULL && cero_file_stat(tokenizer_dir, NULL) == CERO_FILE_REGULAR) {
+        char *slash = strrchr(run->tokenizer_path, '/');
+        if (slash == NULL) {
+            tokenizer_dir = ".";
+        } else {
+            *slash = '\0';
+        }
+    }
+    st = cero_trainer_export(run->trainer, dir, dtypes[run->options->export_dtype], tokenizer_dir);
+    cero_delete(dir);
+    return st;
+}
+
+static cero_status print_profile(const train_run *run)
+{
+    cero_text text = {0};
+    cero_status st = cero_engine_profile_write(cero_trainer_engine(run->trainer), &text);
+
+    st = st != CERO_OK ? st : cero_cli_print(&text);
+    cero_text_cleanup(&text);
+    return st;
+}
+
+static cero_status run_training(train_run *run)
+{
+    cero_cli_at(run->cli, CERO_CLI_WORKING, NULL);
+    catch_signals();
+    cero_status st = cero_trainer_run(run->trainer, &stop_signal);
+    cero_progress_end(&run->progress);
+    CERO_TRY(st);
+    int64_t done = cero_trainer_steps_done(run->trainer);
+    if (stop_signal != 0) {
+        cero_log(CERO_LOG_WARN, "train", "stopped by %s after step %lld of %lld",
+                 stop_signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)done,
+                 (long long)cero_trainer_steps(run->trainer));
+    }
+    return CERO_OK;
+}
+
+static cero_status print_config(const train_run *run)
+{
+    cero_text text = {0};
+    cero_status st = cero_train_config_write_json(run->config, &text);
+
+    st = st != CERO_OK ? st : cero_cli_print(&text);
+    cero_text_cleanup(&text);
+    return st;
+}
+
+static cero_status train(train_run *run)
+{
+    const cero_train_options *o = run->options;
+
+    CERO_TRY(read_config(run));
+    if (o->print_config) {
+        return print_config(run);
+    }
+    CERO_TRY(read_model(run));
+    CERO_TRY(open_stream(run, &o->data, &run->data));
+    if (o->eval_data.count > 0) {
+        CERO_TRY(open_stream(run, &o->eval_data, &run->eval_data));
+    }
+    cero_cli_at(run->cli, CERO_CLI_WORKING, NULL);
+    CERO_TRY(cero_context_create(
+        &(cero_context_params){.threads = (int)o->threads,
+                               .memory_budget = cero_train_config_spec(run->config)->memory_budget},
+        &run->context));
+    CERO_TRY(create_trainer(run));
+    CERO_TRY(open_log(run));
+    CERO_TRY(say_summary(run));
+    CERO_TRY(run_training(run));
+    CERO_TRY(export_model(run));
+    return o->profile ? print_profile(run) : CERO_OK;
+}
+
+static cero_status run_command(cero_cli *cli, void *values)
+{
+    train_run run = {.cli = cli, .options = values};
+    cero_status st = train(&run);
+
+    cero_run_log_close(&run.log);
+    cero_log_set_sink(NULL, NULL);
+    cero_trainer_destroy(&run.trainer);
+    cero_token_stream_close(&run.eval_data);
+    cero_token_stream_close(&run.data);
+    cero_tokenizer_destroy(&run.tokenizer);
+    cero_delete(run.tokenizer_path);
+    cero_config_destroy(&run.config);
+    cero_context_destroy(&run.context);
+    cli->is_stopped = st == CERO_OK && stop_signal == SIGTERM;
+    return st;
+}
+
+const cero_command cero_command_train = {
+    .name = "train",
+    .summary = "Trains a model and leaves it in Hugging Face's format",
+    .usage = "--config FILE --model DIR|NAME --data PATH… --out DIR",
+    .details =
+        "DIR gets metrics.jsonl (one object for each step), log/ and, at the end, model/.\n"
+        "SIGINT and SIGTERM end the run after the step at hand, with the export; SIGTERM gives exit "
+        "code 75.",
+    .options = cero_train_option_table,
+    .values_size = sizeof(cero_train_options),
+    .set_defaults = cero_train_options_set_defaults,
+    .run = run_command,
+};

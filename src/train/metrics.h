@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * metrics.jsonl: one JSON object for each optimizer step. Keys are an interface; docs/metrics.md lists them.
+ * Reals read back to the same double. A step's line is written and flushed when the step is over.
+ */
+#ifndef CERO_TRAIN_METRICS_H
+#define CERO_TRAIN_METRICS_H
+
+#include "cero/cero.h"
+
+#include "base/status.h"
+
+/* Everything one line says. */
+typedef struct cero_metrics_step {
+    cero_step_stats stats;
+    int64_t tokens;  /* consumed so far, over all ranks */
+    int64_t samples; /* consumed so far, over all ranks */
+    int64_t step_tokens;
+    double step_seconds;
+    double seconds_data;
+    double seconds_save;
+    int64_t bytes_sent; /* by this rank in this step */
+    bool has_eval;
+    double eval_loss;
+    size_t memory[CERO_MEM_COUNT]; /* peak bytes */
+} cero_metrics_step;
+
+typedef struct cero_metrics cero_metrics;
+
+/* Opens DIR/metrics.jsonl for appending. Not collective. Errors: IO, NOMEM. */
+CERO_NODISCARD cero_status cero_metrics_open(const char *dir, cero_metrics **out);
+
+/* Not collective. Errors: IO, with path and reason; the file then ends at the last whole line or so. */
+CERO_NODISCARD cero_status cero_metrics_write(cero_metrics *metrics, const cero_metrics_step *step);
+
+/* Not collective. */
+void cero_metrics_close(cero_metrics **metrics);
+
+#endif

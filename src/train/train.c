@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop of train.h. Order of a step: read the batch, train, evaluate if due, write metrics, tell the
+ * visitor.
+ */
+#include "train/train.h"
+
+#include "base/clock.h"
+#include "base/exact.h"
+#include "base/file.h"
+#include "base/log.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Elements of a parameter that are read or written at once: 4 MiB of f32. */
+enum {
+    STREAM_SPAN = 1 << 20
+};
+
+static const char *const input_names[] = {"tokens", "targets"};
+
+struct cero_trainer {
+    cero_trainer_params params;
+    cero_engine *engine; /* owned, like the next three */
+    cero_sampler *sampler;
+    cero_sampler *eval_sampler; /* NULL: no evaluation */
+    cero_metrics *metrics;      /* NULL: no files */
+    int64_t seq_len;
+    int64_t steps;
+    int64_t done;
+    int32_t *tokens;  /* [rank's samples of a step, seq_len], category IO */
+    int32_t *targets; /* view into the same block, as tokens */
+    double eval_loss;
+};
+
+static cero_status choose_steps(cero_trainer *trainer)
+{
+    const cero_lr_schedule_spec *schedule =
+        &cero_train_config_spec(trainer->params.config)->scheduler;
+    int64_t batch = cero_engine_global_batch(trainer->engine);
+    int64_t samples = cero_sampler_count(trainer->sampler);
+
+    trainer->steps = trainer->params.steps;
+    if (trainer->steps == 0 &&
+        (schedule->type == CERO_LR_WARMUP_DECAY || schedule->type == CERO_LR_WARMUP_COSINE)) {
+        trainer->steps = schedule->total_num_steps;
+    }
+    if (trainer->steps == 0) {
+        trainer->steps = samples / batch;
+    }
+    CERO_CHECK(trainer->steps > 0, CERO_ERR_INVALID,
+               "one epoch is %lld samples of %lld tokens and a step takes %lld: give more data, a "
+               "smaller train_batch_size or sequence, or --steps",
+               (long long)samples, (long long)trainer->seq_len, (long long)batch);
+    return CERO_OK;
+}
+
+/* One block for the tokens and the targets of a step: what the plan calls the batch. */
+static cero_status allocate_batch(cero_trainer *trainer)
+{
+    size_t nbytes = cero_engine_batch_bytes(trainer->engine);
+
+    CERO_TRY(cero_mem_alloc(trainer->params.context->mem, nbytes, CERO_MEM_IO,
+                            "tokens and targets of a step", (void **)&trainer->tokens));
+    trainer->targets = trainer->tokens + nbytes / sizeof(int32_t) / 2;
+    return CERO_OK;
+}
+
+static cero_status create_samplers(cero_trainer *trainer)
+{
+    const cero_trainer_params *p = &trainer->params;
+    cero_sampler_params params = {.seq_len = trainer->seq_len,
+                                  .order = p->order,
+                                  .seed = cero_train_config_spec(p->config)->seed};
+    cero_status st = cero_sampler_create(p->data, &params, &trainer->sampler);
+
+    if (st != CERO_OK) {
+        return cero_error_prefix(st, "training data: ");
+    }
+    if (p->eval_data == NULL) {
+        return CERO_OK;
+    }
+    params.order = CERO_SAMPLER_SEQUENTIAL;
+    st = cero_sampler_create(p->eval_data, &params, &trainer->eval_sampler);
+    return st == CERO_OK ? st : cero_error_prefix(st, "evaluation data: ");
+}
+
+static cero_status create_files(cero_trainer *trainer)
+{
+    const char *out = trainer->params.out;
+
+    if (out == NULL) {
+        return CERO_OK;
+    }
+    char *path = cero_file_join(out, "metrics.jsonl");
+    CERO_CHECK(path != NULL, CERO_ERR_NOMEM, "no memory for a path in %s", out);
+    cero_file_kind kind = cero_file_stat(path, NULL);
+    cero_delete(path);
+    CERO_CHECK(kind == CERO_FILE_ABSENT, CERO_ERR_INVALID,
+               "%s holds the metrics.jsonl of an earlier run; choose another directory or remove "
+               "that run",
+               out);
+    CERO_TRY(cero_file_make_dir(out));
+    return cero_metrics_open(out, &trainer->metrics);
+}
+
+cero_status cero_trainer_create(const cero_trainer_params *params, cero_trainer **out)
+{
+    cero_status st = CERO_OK;
+    cero_trainer *trainer = cero_new(1, sizeof(*trainer));
+
+    if (trainer == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for a trainer");
+    }
+    trainer->params = *params;
+    trainer->seq_len = params->seq_len > 0 ? params->seq_len : params->model->context;
+    trainer->eval_loss = (double)NAN;
+    cero_engine_params engine = {.build = cero_engine_build_model,
+                                 .context = params->model,
+                                 .seq_len = trainer->seq_len,
+                                 .no_eval = params->eval_data == NULL};
+    CERO_TRY_GOTO(create_samplers(trainer), fail);
+    CERO_TRY_GOTO(cero_engine_create(params->context, params->config, &engine, &trainer->engine),
+                  fail);
+    CERO_TRY_GOTO(choose_steps(trainer), fail);
+    CERO_TRY_GOTO(allocate_batch(trainer), fail);
+    CERO_TRY_GOTO(create_files(trainer), fail);
+    *out = trainer;
+    return CERO_OK;
+
+fail:
+    cero_trainer_destroy(&trainer);
+    return st;
+}
+
+void cero_trainer_destroy(cero_trainer **trainer)
+{
+    if (trainer == NULL || *trainer == NULL) {
+        return;
+    }
+    cero_trainer *t = *trainer;
+    cero_metrics_close(&t->metrics);
+    cero_mem_free(t->params.context->mem, t->tokens);
+    cero_engine_destroy(&t->engine);
+    cero_sampler_destroy(&t->eval_sampler);
+    cero_sampler_destroy(&t->sampler);
+    cero_delete(t);
+    *trainer = NULL;
+}
+
+int64_t cero_trainer_steps(const cero_trainer *trainer)
+{
+    return trainer->steps;
+}
+
+cero_engine *cero_trainer_engine(cero_trainer *trainer)
+{
+    return trainer->engine;
+}
+
+int64_t cero_trainer_epoch_samples(const cero_trainer *trainer)
+{
+    return cero_sampler_count(trainer->sampler);
+}
+
+int64_t cero_trainer_unused_tokens(const cero_trainer *trainer)
+{
+    return cero_sampler_unused_tokens(trainer->sampler);
+}
+
+int64_t cero_trainer_steps_done(const cero_trainer *trainer)
+{
+    return trainer->done;
+}
+
+double cero_trainer_eval_loss(const cero_trainer *trainer)
+{
+    return trainer->eval_loss;
+}
+
+/* The arena is free between steps: it is the buffer of weights on their way in. */
+static cero_status import_param(cero_trainer *trainer, cero_hf_import *import, int64_t i)
+{
+    cero_param_info info = cero_engine_param_info(trainer->engine, i);
+    int64_t numel = cero_shape_numel(&info.shape);
+    size_t nbytes = 0;
+    float *span = cero_engine_arena(trainer->engine, &nbytes);
+    int64_t most = (int64_t)(nbytes / sizeof(float));
+
+    for (int64_t at = 0; at < numel; at += most) {
+        int64_t n = numel - at < most ? numel - at : most;
+        CERO_TRY(cero_hf_import_read(import, info.name, at, n, span));
+        CERO_TRY(cero_engine_set_param(trainer->engine, i, at, n, span));
+    }
+    return CERO_OK;
+}
+
+cero_status cero_trainer_import(cero_trainer *trainer, const char *dir)
+{
+    cero_status st = CERO_OK;
+    cero_hf_import *import = NULL;
+
+    CERO_TRY_GOTO(cero_hf_import_open(dir, trainer->params.model, &import), out);
+    for (int64_t i = 0; i < cero_engine_param_count(trainer->engine); i++) {
+        CERO_TRY_GOTO(import_param(trainer, import, i), out);
+    }
+out:
+    cero_hf_import_close(&import);
+    return st;
+}
+
+/* Micro-batch k of a step holds samples [k mb, (k+1) mb); a world of one takes them all. */
+static cero_status read_batch(cero_trainer *trainer, int64_t first)
+{
+    int64_t samples =
+        cero_engine_micro_batch(trainer->engine) * cero_engine_micro_batch_count(trainer->engine);
+
+    for (int64_t s = 0; s < samples; s++) {
+        CERO_TRY(cero_sampler_get(trainer->sampler, first + s,
+                                  trainer->tokens + s * trainer->seq_len,
+                                  trainer->targets + s * trainer->seq_len));
+    }
+    return CERO_OK;
+}
+
+cero_status cero_trainer_evaluate(cero_trainer *trainer, double *loss)
+{
+    int64_t micro_batch = cero_engine_micro_batch(trainer->engine);
+    double total = 0;
+    int64_t rows = 0;
+    cero_exact sum;
+
+    CERO_CHECK(trainer->eval_sampler != NULL, CERO_ERR_INVALID, "no evaluation data was given");
+    cero_exact_clear(&sum);
+    int64_t count = cero_sampler_count(trainer->eval_sampler);
+    for (int64_t first = 0; first < count; first += micro_batch) {
+        for (int64_t s = 0; s < micro_batch; s++) {
+            int32_t *tokens = trainer->tokens + s * trainer->seq_len;
+            int32_t *targets = trainer->targets + s * trainer->seq_len;
+            int64_t at = first + s < count ? first + s : count - 1;
+            CERO_TRY(cero_sampler_get(trainer->eval_sampler, at, tokens, targets));
+            for (int64_t t = 0; first + s >= count && t < trainer->seq_len; t++) {
+                targets[t] = -1;
+            }
+        }
+        const void *data[] = {trainer->tokens, trainer->targets};
+        cero_batch batch = {.input_count = 2, .name = input_names, .data = data};
+        double part = 0;
+        int64_t part_rows = 0;
+        CERO_TRY(cero_engine_eval_batch(trainer->engine, &batch, &part, &part_rows));
+        cero_exact_add(&sum, part);
+        rows += part_rows;
+    }
+    total = cero_exact_round(&sum);
+    *loss = total / (double)rows;
+    return CERO_OK;
+}
+
+static bool is_eval_due(const cero_trainer *trainer, bool is_last)
+{
+    int64_t every = trainer->params.eval_every;
+
+    return trainer->eval_sampler != NULL && (is_last || (every > 0 && trainer->done % every == 0));
+}
+
+static cero_status run_step(cero_trainer *trainer, const volatile int *stop,
+                            cero_metrics_step *step)
+{
+    int64_t batch_size = cero_engine_global_batch(trainer->engine);
+    int64_t first = trainer->done * batch_size;
+    int64_t sent = cero_comm_bytes_sent(trainer->params.context->comm);
+    double start = cero_clock_now();
+
+    *step = (cero_metrics_step){0};
+    CERO_TRY(read_batch(trainer, first));
+    step->seconds_data = cero_clock_now() - start;
+    const void *data[] = {trainer->tokens, trainer->targets};
+    cero_batch batch = {.input_count = 2, .name = input_names, .data = data, .sample = first};
+    CERO_TRY(cero_engine_train_batch(trainer->engine, &batch, &step->stats));
+    step->step_seconds = cero_clock_now() - start;
+    trainer->done++;
+    step->samples = first + batch_size;
+    step->step_tokens = batch_size * trainer->seq_len;
+    step->tokens = step->samples * trainer->seq_len;
+    step->bytes_sent = cero_comm_bytes_sent(trainer->params.context->comm) - sent;
+    bool is_last = trainer->done == trainer->steps || (stop != NULL && *stop != 0);
+    if (is_eval_due(trainer, is_last)) {
+        CERO_TRY(cero_trainer_evaluate(trainer, &trainer->eval_loss));
+        step->has_eval = true;
+        step->eval_loss = trainer->eval_loss;
+    }
+    for (int c = 0; c < CERO_MEM_COUNT; c++) {
+        size_t current = 0;
+        cero_context_memory(trainer->params.context, (cero_mem_category)c, &current,
+                            &step->memory[c]);
+    }
+    return CERO_OK;
+}
+
+cero_status cero_trainer_run(cero_trainer *trainer, const volatile int *stop)
+{
+    cero_metrics_step step;
+
+    if (trainer->params.is_profiling) {
+        CERO_TRY(cero_engine_profile_begin(trainer->engine));
+    }
+    while (trainer->done < trainer->steps && (stop == NULL || *stop == 0)) {
+        CERO_TRY(run_step(trainer, stop, &step));
+        if (trainer->metrics != NULL) {
+            CERO_TRY(cero_metrics_write(trainer->metrics, &step));
+        }
+        if (trainer->params.visitor != NULL) {
+            trainer->params.visitor(trainer->params.visitor_context, &step);
+        }
+    }
+    return CERO_OK;
+}
+
+static cero_status give_param(void *context, const char *name, int64_t begin, int64_t numel,
+                              float *out)
+{
+    cero_trainer *trainer = context;
+    int64_t i = cero_engine_find_param(trainer->engine, name);
+
+    CERO_CHECK(i >= 0, CERO_ERR_INTERNAL, "the model has no parameter %s", name);
+    return cero_engine_get_param(trainer->engine, i, begin, numel, out);
+}
+
+cero_status cero_trainer_export(cero_trainer *trainer, const char *dir, cero_dtype dtype,
+                                const char *tokenizer_dir)
+{
+    cero_hf_export_stats stats;
+    cero_hf_export_params params = {.spec = trainer->params.model,
+                                    .dtype = dtype,
+                                    .tokenizer_dir = tokenizer_dir,
+                                    .source = give_param,
+                                    .context = trainer};
+
+    CERO_TRY(cero_hf_export(dir, &params, &stats));
+    cero_log(CERO_LOG_INFO, "train", "exported %lld parameters as %s to %s",
+             (long long)stats.params, cero_dtype_name(dtype), dir);
+    return CERO_OK;
+}
