@@ -30,6 +30,7 @@ static const cero_kernels_init ref_inits[] = {
 };
 static const cero_kernels_init avx2_inits[] = {
     cero_kernels_activation_init_avx2,
+    cero_kernels_attention_init_avx2,
     cero_kernels_convert_init_avx2,
     cero_kernels_dropout_init_avx2,
     cero_kernels_elementwise_init_avx2,

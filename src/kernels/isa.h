@@ -21,6 +21,7 @@ cero_cpu_features cero_cpu_detect(void);
 
 /* Families in alphabetical order. */
 void cero_kernels_activation_init_avx2(cero_kernels *k);
+void cero_kernels_attention_init_avx2(cero_kernels *k);
 void cero_kernels_activation_init_avx512(cero_kernels *k);
 void cero_kernels_activation_init_ref(cero_kernels *k);
 void cero_kernels_attention_init_avx512(cero_kernels *k);
