@@ -68,26 +68,28 @@ KERNEL_INLINE vec vec_limited(vec x)
     return vec_min(vec_set(CERO_ACTIVATION_LIMIT), vec_max(vec_set(-CERO_ACTIVATION_LIMIT), x));
 }
 
-KERNEL_INLINE vec vec_sigmoid(vec x)
+/* sigmoid(x), given -x */
+KERNEL_INLINE vec vec_sigmoid(vec minus_x)
 {
-    return vec_set(1.0f) / (vec_set(1.0f) + vec_exp(vec_set(0.0f) - x));
+    return vec_set(1.0f) / (vec_set(1.0f) + vec_exp(minus_x));
 }
 
 KERNEL_INLINE vec silu(vec x)
 {
-    return vec_max(vec_set(-CERO_ACTIVATION_LIMIT), x) * vec_sigmoid(x);
+    return vec_max(vec_set(-CERO_ACTIVATION_LIMIT), x) * vec_sigmoid(vec_set(0.0f) - x);
 }
 
 KERNEL_INLINE vec silu_slope(vec x)
 {
-    vec s = vec_sigmoid(x);
+    vec s = vec_sigmoid(vec_set(0.0f) - x);
     return vec_fma(vec_limited(x) * s, vec_set(1.0f) - s, s);
 }
 
 KERNEL_INLINE vec gelu_tanh_gate(vec x)
 {
-    vec inner = vec_fma(vec_set(CERO_GELU_A) * x * x, x, x);
-    return vec_sigmoid(vec_set(2.0f * CERO_GELU_C) * inner);
+    vec slope =
+        vec_fma(x * x, vec_set(-2.0f * CERO_GELU_C * CERO_GELU_A), vec_set(-2.0f * CERO_GELU_C));
+    return vec_sigmoid(x * slope);
 }
 
 KERNEL_INLINE vec gelu_tanh(vec x)
