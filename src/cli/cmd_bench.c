@@ -283,7 +283,7 @@ static cero_status bench_step(const bench_values *v, const cero_engine_bench_par
 {
     cero_model_spec model;
     char detail[160];
-    cero_engine_bench_step_result result;
+    cero_engine_bench_step_result measured;
     cero_engine_bench_step_params step = {
         .model = &model,
         .micro_batch = v->micro_batch > 0 ? v->micro_batch : 4,
@@ -292,11 +292,11 @@ static cero_status bench_step(const bench_values *v, const cero_engine_bench_par
     };
 
     CERO_TRY(cero_model_spec_resolve(v->model != NULL ? v->model : "gpt2", &model));
-    CERO_TRY(cero_engine_bench_step(params, &step, &result));
+    CERO_TRY(cero_engine_bench_step(params, &step, &measured));
     (void)snprintf(detail, sizeof(detail), "%s %s, %lld x %lld tokens", model.name,
                    cero_dtype_name(params->dtype), (long long)step.micro_batch,
                    (long long)step.seq_len);
-    return print_step(v, detail, &result);
+    return print_step(v, detail, &measured);
 }
 
 static const struct {
