@@ -81,10 +81,14 @@ typedef struct case_world {
 
 static inline void case_open(case_world *w, int threads, const char *const *sets)
 {
-    const char *all[32] = {"train_micro_batch_size_per_gpu=2", "optimizer.type=AdamW",
-                           "optimizer.params.lr=0.001",        "optimizer.params.betas=[0.9,0.95]",
-                           "optimizer.params.eps=1e-8",        "optimizer.params.weight_decay=0.1"};
-    int count = 6;
+    const char *all[32] = {"train_micro_batch_size_per_gpu=2",
+                           "optimizer.type=AdamW",
+                           "optimizer.params.lr=0.001",
+                           "optimizer.params.betas=[0.9,0.95]",
+                           "optimizer.params.eps=1e-8",
+                           "optimizer.params.weight_decay=0.1",
+                           "gradient_clipping=0"};
+    int count = 7;
     int64_t budget;
 
     for (; sets != NULL && *sets != NULL; sets++) {
