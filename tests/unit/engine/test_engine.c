@@ -377,7 +377,7 @@ static void test_optimizers(void **state)
         {"AdamW", "0.003", {NULL}},
         {"Adam", "0.003", {"optimizer.params.adam_w_mode=false", NULL}},
         {"SGD", "0.1", {"optimizer.params.betas=-", "optimizer.params.eps=-", NULL}},
-        {"Adagrad", "0.01", {"optimizer.params.betas=-", NULL}},
+        {"Adagrad", "0.001", {"optimizer.params.betas=-", NULL}},
         {"Lion", "0.0005", {"optimizer.params.eps=-", NULL}},
         {"Lamb", "0.01", {NULL}},
         {"Muon", "0.003", {"optimizer.params.eps=-", NULL}},
