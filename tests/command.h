@@ -17,17 +17,25 @@ enum {
     COMMAND_MAX_WORDS = 48
 };
 
-/* Starts "cero WORD…" (up to the first NULL) with stdout thrown away and stderr in the file `err`. */
-static inline pid_t command_start(const char *const *words, const char *err)
+/* Path of the command; the test skips with a line when CERO_COMMAND does not say it. */
+static inline const char *command_path(void)
 {
     const char *program = getenv("CERO_COMMAND");
-    char *argv[COMMAND_MAX_WORDS + 2];
-    int count = 0;
 
     if (program == NULL) {
         print_message("skipped: CERO_COMMAND is not set\n");
         skip();
     }
+    return program;
+}
+
+/* Starts "cero WORD…" (up to the first NULL) with stdout thrown away and stderr in the file `err`. */
+static inline pid_t command_start(const char *const *words, const char *err)
+{
+    const char *program = command_path();
+    char *argv[COMMAND_MAX_WORDS + 2];
+    int count = 0;
+
     argv[count++] = cero_strdup(program);
     for (int i = 0; words[i] != NULL; i++) {
         assert_true(count < COMMAND_MAX_WORDS);

@@ -85,6 +85,7 @@ static void check_run(const char *reference, const char *set, const char *other_
     char dir[64];
     expectation e = {.limits = within, .what = reference};
 
+    (void)command_path();
     for (int i = 0; i < 4; i++) {
         char name[128];
         (void)snprintf(name, sizeof(name), "reference/%s%s", reference, names[i]);
