@@ -28,11 +28,9 @@ def functions(lines):
             name = re.search(r"(\w+)\(", signature)
             inside = signature[signature.index("(") + 1:signature.rindex(")")] if name else ""
             count = 0 if inside.strip() in ("", "void") else inside.count(",") + 1
-            depth = max((len(x) - len(x.lstrip())) // 4 for x in lines[start:i] if x.strip()) \
-                if i > start + 1 else 0
-            # A continuation line is indented as well, so only lines that open a block count.
-            opened = [(len(x) - len(x.lstrip())) // 4 for x in lines[start:i] if x.endswith("{")]
-            depth = max(opened) if len(opened) > 1 else min(depth, 1)
+            opened = [(len(x) - len(x.lstrip())) // 4 for x in lines[start:i]
+                      if re.match(r"\s+(\} else|if|for|while|switch|do)\b.*\{$", x)]
+            depth = max(opened, default=0)
             yield (name[1] if name else "?"), head + 1, i - head + 1, count, depth
             start = None
 
@@ -56,7 +54,7 @@ def main():
                 rows.append((where, f"{length} lines", "aim 60"))
             if params > 6:
                 rows.append((where, f"{params} parameters", "aim 6"))
-            if depth > 4:
+            if depth > 3:
                 rows.append((where, f"nesting {depth}", "aim 3"))
     rows += [(f, f"{n} files", "aim 15") for f, n in folders.items() if n > 30]
     for row in rows:

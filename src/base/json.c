@@ -20,7 +20,8 @@
 enum {
     DEFAULT_DEPTH = 64,
     DEFAULT_MAX_BYTES = 1 << 30,
-    BLOCK_SIZE = 256 * 1024,
+    FIRST_BLOCK = 1024, /* doubled up to LAST_BLOCK: most documents are small */
+    LAST_BLOCK = 512 * 1024,
     FEW_MEMBERS = 16 /* objects up to here are searched for duplicates pair by pair */
 };
 
@@ -56,7 +57,8 @@ static void *arena_alloc(cero_json_document *document, size_t nbytes)
     size_t wanted = (nbytes + 7) & ~(size_t)7;
 
     if (b == NULL || wanted > b->size - b->used) {
-        size_t size = wanted > BLOCK_SIZE ? wanted : BLOCK_SIZE;
+        size_t size = b == NULL ? FIRST_BLOCK : b->size < LAST_BLOCK ? b->size * 2 : LAST_BLOCK;
+        size = wanted > size ? wanted : size;
         b = cero_new(1, sizeof(*b) + size);
         if (b == NULL) {
             return NULL;

@@ -45,7 +45,7 @@ typedef enum cero_decode_flags {
  * Opens `path`: a tokenizer.json, or a directory that holds one. A tokenizer_config.json beside it
  * names the end-of-sequence token.
  *
- * Errors: IO, NOMEM; CORRUPT, INVALID or UNSUPPORTED with file:line:column.
+ * Errors: IO, NOMEM; CORRUPT or UNSUPPORTED with file:line:column.
  */
 CERO_NODISCARD cero_status cero_tokenizer_open(const char *path, cero_tokenizer **out);
 
@@ -73,7 +73,10 @@ CERO_NODISCARD cero_status cero_tokenizer_encode(cero_tokenizer *tokenizer, cons
 /* Receives ids as they come. */
 typedef cero_status (*cero_token_sink)(void *context, const int32_t *ids, int64_t count);
 
-/* As encode, handing the ids to `sink` in portions, so that memory is bounded by a piece of text. */
+/*
+ * As encode, handing the ids to `sink` in portions, so that memory is bounded by a piece of text (with a
+ * normalizer that changes the text: by the text).
+ */
 CERO_NODISCARD cero_status cero_tokenizer_encode_to(cero_tokenizer *tokenizer, const void *bytes,
                                                     size_t length, unsigned flags,
                                                     cero_token_sink sink, void *context);

@@ -243,36 +243,58 @@ static float row_delta(const backward_work *w, int64_t query)
     return vf_sum(sum);
 }
 
-/* Packs the queries of a part; lanes without a query get probability 0. */
-static void backward_begin(const backward_work *w, int64_t first, int64_t count)
+/* Rows of the queries' tensors. */
+typedef struct query_rows {
+    matrix q;
+    matrix dout;
+    matrix out;
+} query_rows;
+
+static query_rows query_rows_of(const backward_work *w, int64_t first, int64_t count)
 {
     const cero_attention_args *a = w->args;
-    int64_t panels = round_up(count, BLOCK_QUERIES) / WIDTH;
+    int64_t rows = count > 0 ? count : 0;
+    return (query_rows){
+        .q = rows_of(w->dtype, a->q, a->q_stride, first, rows, a->head_dim),
+        .dout = rows_of(w->dtype, a->dout, a->out_stride, first, rows, a->head_dim),
+        .out = rows_of(w->dtype, a->out, a->out_stride, first, rows, a->head_dim),
+    };
+}
 
-    for (int64_t panel = 0; panel < panels; panel++) {
-        int64_t query = panel * WIDTH;
-        int64_t rows = query < count ? smaller(WIDTH, count - query) : 0;
-        int64_t to = panel * w->size.step_ld * WIDTH;
-        matrix q = rows_of(w->dtype, a->q, a->q_stride, first + query, rows, a->head_dim);
-        matrix dout = rows_of(w->dtype, a->dout, a->out_stride, first + query, rows, a->head_dim);
-        pack_along_transposed(&q, w->size.step_ld, w->q + to);
-        pack_along_transposed(&dout, w->size.step_ld, w->dout + to);
-        for (int64_t i = 0; i < WIDTH; i++) {
-            bool is_query = query + i < count;
-            w->lse[query + i] = is_query ? a->lse[first + query + i] * log2_e : INFINITY;
-            w->delta[query + i] = is_query ? row_delta(w, first + query + i) : 0.0f;
-        }
+static void prefetch_queries(const backward_work *w, int64_t first, int64_t count)
+{
+    query_rows rows = query_rows_of(w, first, smaller(count, BLOCK_QUERIES));
+
+    prefetch_rows(&rows.q);
+    prefetch_rows(&rows.dout);
+    prefetch_rows(&rows.out);
+}
+
+/* Packs a block of queries; lanes without a query get probability 0. */
+static void backward_load(const backward_work *w, const block_keys *at)
+{
+    int64_t panel = at->block * BLOCK_PANELS;
+    int64_t cols = at->block * w->size.panels * BLOCK_STEPS * WIDTH;
+    query_rows whole = query_rows_of(w, at->query, at->queries);
+
+    pack_across(&whole.q, BLOCK_STEPS, w->size.panels, w->q_cols + cols);
+    pack_across(&whole.dout, BLOCK_STEPS, w->size.panels, w->do_cols + cols);
+    for (int64_t i = 0; i < BLOCK_QUERIES; i++) {
+        bool is_query = i < at->queries;
+        int64_t lane = panel * WIDTH + i;
+        w->lse[lane] = is_query ? w->args->lse[at->query + i] * log2_e : INFINITY;
+        w->delta[lane] = is_query ? row_delta(w, at->query + i) : 0.0f;
     }
-    for (int64_t i = 0; i < panels * w->size.rows * WIDTH; i++) {
-        w->dq[i] = 0.0f;
+    for (int64_t i = 0; i < BLOCK_PANELS; i++) {
+        int64_t left = at->queries - i * WIDTH;
+        int64_t to = (panel + i) * w->size.step_ld * WIDTH;
+        query_rows rows = query_rows_of(w, at->query + i * WIDTH, smaller(left, WIDTH));
+        pack_along_transposed(&rows.q, w->size.step_ld, w->q + to);
+        pack_along_transposed(&rows.dout, w->size.step_ld, w->dout + to);
     }
-    for (int64_t query = 0; query < count; query += BLOCK_QUERIES) {
-        int64_t rows = smaller(BLOCK_QUERIES, count - query);
-        int64_t to = query / PAIR * w->size.panels * WIDTH;
-        matrix q = rows_of(w->dtype, a->q, a->q_stride, first + query, rows, a->head_dim);
-        matrix dout = rows_of(w->dtype, a->dout, a->out_stride, first + query, rows, a->head_dim);
-        pack_across(&q, BLOCK_STEPS, w->size.panels, w->q_cols + to);
-        pack_across(&dout, BLOCK_STEPS, w->size.panels, w->do_cols + to);
+    float *dq = w->dq + panel * w->size.rows * WIDTH;
+    for (int64_t i = 0; i < BLOCK_PANELS * w->size.rows * WIDTH; i += LANES) {
+        vf_store(dq + i, vf_zero());
     }
 }
 
@@ -292,29 +314,45 @@ static void backward_end(const backward_work *w, int64_t first, int64_t count)
     }
 }
 
+/* Packs a block of keys and asks for the next. */
+static void backward_keys(const backward_work *w, int64_t key, int64_t visible)
+{
+    const cero_attention_args *a = w->args;
+    int64_t keys = smaller(KEYS, visible - key);
+    matrix k = rows_of(w->dtype, a->k, a->k_stride, key, keys, a->head_dim);
+    matrix v = rows_of(w->dtype, a->v, a->v_stride, key, keys, a->head_dim);
+
+    pack_along(&k, round_up(keys, TILE_ROWS), w->size.step_ld, w->keys);
+    pack_along(&v, round_up(keys, TILE_ROWS), w->size.step_ld, w->values);
+    pack_across_transposed(&k, w->size.rows, w->key_cols);
+    prefetch_keys(w->dtype, a, key + KEYS, visible);
+}
+
 /* Queries first .. first+count-1, at most PART_QUERIES. */
 static void backward_part(const backward_work *w, int64_t first, int64_t count)
 {
     const cero_attention_args *a = w->args;
     int64_t visible = a->query_offset + first + count;
 
-    backward_begin(w, first, count);
+    prefetch_keys(w->dtype, a, 0, visible);
+    prefetch_queries(w, first, count);
     for (int64_t key = 0; key < visible; key += KEYS) {
-        int64_t keys = smaller(KEYS, visible - key);
-        matrix k = rows_of(w->dtype, a->k, a->k_stride, key, keys, a->head_dim);
-        matrix v = rows_of(w->dtype, a->v, a->v_stride, key, keys, a->head_dim);
-        pack_along(&k, round_up(keys, TILE_ROWS), w->size.step_ld, w->keys);
-        pack_along(&v, round_up(keys, TILE_ROWS), w->size.step_ld, w->values);
-        pack_across_transposed(&k, w->size.rows, w->key_cols);
+        backward_keys(w, key, visible);
         for (int64_t query = 0; query < count; query += BLOCK_QUERIES) {
-            backward_block(w, &(block_keys){
-                                  .block = query / BLOCK_QUERIES,
-                                  .query = first + query,
-                                  .position = a->query_offset + first + query,
-                                  .queries = smaller(BLOCK_QUERIES, count - query),
-                                  .key = key,
-                                  .keys = keys,
-                              });
+            block_keys at = {
+                .block = query / BLOCK_QUERIES,
+                .query = first + query,
+                .position = a->query_offset + first + query,
+                .queries = smaller(BLOCK_QUERIES, count - query),
+                .key = key,
+                .keys = smaller(KEYS, visible - key),
+            };
+            // All queries see key 0: each block of them is packed when it meets the first keys.
+            if (key == 0) {
+                backward_load(w, &at);
+                prefetch_queries(w, first + query + BLOCK_QUERIES, count - query - BLOCK_QUERIES);
+            }
+            backward_block(w, &at);
         }
     }
     backward_end(w, first, count);

@@ -21,8 +21,7 @@ enum {
     BLOCK_QUERIES = 64, /* queries of a block of backward */
     BLOCK_STEPS = BLOCK_QUERIES / PAIR,
     BLOCK_PANELS = BLOCK_QUERIES / WIDTH,
-    PART_QUERIES = 256, /* queries worked on at a time: bounds the scratch */
-    PART_PANELS = PART_QUERIES / WIDTH
+    PART_QUERIES = 256 /* queries worked on at a time: bounds the scratch */
 };
 
 static const float log2_e = 1.44269504088896341f;
@@ -92,6 +91,37 @@ INLINE const void *row_at(const matrix *m, int64_t row)
 {
     size_t size = m->dtype == CERO_DTYPE_F32 ? 4 : 2;
     return (const char *)m->data + (size_t)(row * m->stride) * size;
+}
+
+/*
+ * Asks for rows that will be read soon. Heads lie side by side, so the rows of one are far apart and the
+ * hardware does not foresee them.
+ */
+static void prefetch_rows(const matrix *m)
+{
+    const uintptr_t line = 64;
+    size_t bytes = (size_t)m->cols * (m->dtype == CERO_DTYPE_F32 ? 4 : 2);
+
+    for (int64_t row = 0; row < m->rows; row++) {
+        const char *at = row_at(m, row);
+        size_t before = (uintptr_t)at % line;
+        for (size_t b = 0; b < before + bytes; b += line) {
+            prefetch(at - before + b);
+        }
+    }
+}
+
+/* Asks for the block of keys and values that begins at `key`, if it does. */
+static void prefetch_keys(cero_dtype dtype, const cero_attention_args *a, int64_t key, int64_t end)
+{
+    int64_t keys = smaller(KEYS, end - key);
+
+    if (keys > 0) {
+        matrix k = rows_of(dtype, a->k, a->k_stride, key, keys, a->head_dim);
+        matrix v = rows_of(dtype, a->v, a->v_stride, key, keys, a->head_dim);
+        prefetch_rows(&k);
+        prefetch_rows(&v);
+    }
 }
 
 INLINE vf steps_along(const matrix *m, int64_t row, int64_t step)
@@ -216,6 +246,9 @@ static target target_of(cero_dtype dtype, void *data, int64_t stride, int64_t fi
 /* Row l of the target = lane l of x [cols][WIDTH], times factor[l]. */
 static void store_transposed(const target *to, const float *x, const float *factor)
 {
+    matrix rows = {to->dtype, to->data, to->stride, to->rows, to->cols};
+
+    prefetch_rows(&rows);
     for (int64_t lane = 0; lane < to->rows; lane += LANES) {
         vf scale = vf_load(factor + lane);
         for (int64_t col = 0; col < to->cols; col += LANES) {

@@ -185,6 +185,10 @@ static void forward_part(const forward_work *w, int64_t first, int64_t count)
     const cero_attention_args *a = w->args;
     int64_t visible = a->query_offset + first + count;
 
+    matrix q = rows_of(w->dtype, a->q, a->q_stride, first, count, a->head_dim);
+
+    prefetch_rows(&q);
+    prefetch_keys(w->dtype, a, 0, visible);
     forward_begin(w, first, count);
     for (int64_t key = 0; key < visible; key += KEYS) {
         int64_t keys = smaller(KEYS, visible - key);
@@ -192,6 +196,7 @@ static void forward_part(const forward_work *w, int64_t first, int64_t count)
         matrix v = rows_of(w->dtype, a->v, a->v_stride, key, keys, a->head_dim);
         pack_along(&k, round_up(keys, TILE_ROWS), w->size.step_ld, w->keys);
         pack_across_transposed(&v, w->size.rows, w->values);
+        prefetch_keys(w->dtype, a, key + KEYS, visible);
         for (int64_t panel = 0; panel * WIDTH < count; panel++) {
             int64_t query = first + panel * WIDTH;
             int64_t seen = a->query_offset + smaller(first + count, query + WIDTH);

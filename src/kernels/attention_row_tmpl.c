@@ -110,6 +110,7 @@ INLINE void forward_row_of(cero_dtype dtype, const cero_attention_args *a, int64
         int64_t count = smaller(KEYS, visible - key);
         float weights[KEYS];
         float next = max;
+        prefetch_keys(dtype, a, key + KEYS, visible);
         row_scores(dtype, a, q, key, count, weights);
         for (int64_t j = count; j < KEYS; j++) {
             weights[j] = -INFINITY;

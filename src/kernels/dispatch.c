@@ -30,6 +30,7 @@ static const cero_kernels_init ref_inits[] = {
 };
 static const cero_kernels_init avx2_inits[] = {
     cero_kernels_activation_init_avx2,
+    cero_kernels_attention_init_avx2,
     cero_kernels_convert_init_avx2,
     cero_kernels_dropout_init_avx2,
     cero_kernels_elementwise_init_avx2,
@@ -60,7 +61,15 @@ static const cero_kernels_init avx512_inits[] = {
     NULL,
 };
 static const cero_kernels_init avx512bf16_inits[] = {
+    cero_kernels_activation_init_avx512bf16,
     cero_kernels_attention_init_avx512bf16,
+    cero_kernels_convert_init_avx512bf16,
+    cero_kernels_dropout_init_avx512bf16,
+    cero_kernels_elementwise_init_avx512bf16,
+    cero_kernels_norm_init_avx512bf16,
+    cero_kernels_rotary_init_avx512bf16,
+    cero_kernels_softmax_init_avx512bf16,
+    cero_kernels_swiglu_init_avx512bf16,
     NULL,
 };
 // clang-format on

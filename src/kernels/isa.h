@@ -21,6 +21,7 @@ cero_cpu_features cero_cpu_detect(void);
 
 /* Families in alphabetical order. */
 void cero_kernels_activation_init_avx2(cero_kernels *k);
+void cero_kernels_attention_init_avx2(cero_kernels *k);
 void cero_kernels_activation_init_avx512(cero_kernels *k);
 void cero_kernels_activation_init_ref(cero_kernels *k);
 void cero_kernels_attention_init_avx512(cero_kernels *k);
@@ -59,5 +60,14 @@ void cero_kernels_stream_init_ref(cero_kernels *k);
 void cero_kernels_swiglu_init_avx2(cero_kernels *k);
 void cero_kernels_swiglu_init_avx512(cero_kernels *k);
 void cero_kernels_swiglu_init_ref(cero_kernels *k);
+
+void cero_kernels_activation_init_avx512bf16(cero_kernels *k);
+void cero_kernels_convert_init_avx512bf16(cero_kernels *k);
+void cero_kernels_dropout_init_avx512bf16(cero_kernels *k);
+void cero_kernels_elementwise_init_avx512bf16(cero_kernels *k);
+void cero_kernels_norm_init_avx512bf16(cero_kernels *k);
+void cero_kernels_rotary_init_avx512bf16(cero_kernels *k);
+void cero_kernels_softmax_init_avx512bf16(cero_kernels *k);
+void cero_kernels_swiglu_init_avx512bf16(cero_kernels *k);
 
 #endif

@@ -17,26 +17,30 @@
 #define STORE           JOIN2(store, DTYPE)
 #define STORE_PART      JOIN2(store_part, DTYPE)
 
-#define DTYPE       f32
-#define DTYPE_INDEX CERO_DTYPE_F32
-#define ELEMENT     float
-#include TEMPLATE
-#undef DTYPE
-#undef DTYPE_INDEX
-#undef ELEMENT
+#ifndef TWINS_BF16_ALONE
+    #define DTYPE       f32
+    #define DTYPE_INDEX CERO_DTYPE_F32
+    #define ELEMENT     float
+    #include TEMPLATE
+    #undef DTYPE
+    #undef DTYPE_INDEX
+    #undef ELEMENT
+#endif
 
+#define ELEMENT     uint16_t
 #define DTYPE       bf16
 #define DTYPE_INDEX CERO_DTYPE_BF16
-#define ELEMENT     uint16_t
 #include TEMPLATE
 #undef DTYPE
 #undef DTYPE_INDEX
 
-#define DTYPE       f16
-#define DTYPE_INDEX CERO_DTYPE_F16
-#include TEMPLATE
-#undef DTYPE
-#undef DTYPE_INDEX
+#ifndef TWINS_BF16_ALONE
+    #define DTYPE       f16
+    #define DTYPE_INDEX CERO_DTYPE_F16
+    #include TEMPLATE
+    #undef DTYPE
+    #undef DTYPE_INDEX
+#endif
 #undef ELEMENT
 
 #undef JOIN2_

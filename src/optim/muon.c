@@ -144,16 +144,17 @@ static cero_status plan_shape(cero_device *device, shape_plan *shape)
     return CERO_OK;
 }
 
-/* The plan of a matrix's shape, made when it is met for the first time. */
-static cero_status add_shape(cero_optim *optim, int64_t rows, int64_t cols, const shape_plan **out)
+/* Plans a matrix's shape when it is met for the first time; says what its workspace needs. */
+static cero_status add_shape(cero_optim *optim, int64_t rows, int64_t cols, size_t *nbytes)
 {
     if (optim->state == NULL) {
         optim->state = cero_new(1, sizeof(muon_state));
         CERO_CHECK(optim->state != NULL, CERO_ERR_NOMEM, "no room for Muon's plans");
     }
     muon_state *state = optim->state;
-    *out = find_shape(state, rows, cols);
-    if (*out != NULL) {
+    const shape_plan *known = find_shape(state, rows, cols);
+    if (known != NULL) {
+        *nbytes = lay_out(known, NULL, NULL);
         return CERO_OK;
     }
     shape_plan shape = {.rows = rows, .cols = cols};
@@ -162,8 +163,8 @@ static cero_status add_shape(cero_optim *optim, int64_t rows, int64_t cols, cons
     CERO_TRY(cero_grow(&shapes, state->shape_count, &state->shape_capacity, sizeof(shape)));
     state->shapes = shapes;
     state->shapes[state->shape_count] = shape;
-    *out = &state->shapes[state->shape_count];
     state->shape_count += 1;
+    *nbytes = lay_out(&shape, NULL, NULL);
     return CERO_OK;
 }
 
@@ -179,9 +180,9 @@ static cero_status plan(cero_optim *optim, const cero_optim_segment *segments, i
                    "Muon: parameter %" PRId64
                    " is marked as a matrix and has %d dimensions; it needs 2 or more, none empty",
                    s->param, s->shape.ndim);
-        const shape_plan *shape = NULL;
-        CERO_TRY(add_shape(optim, rows_of(s), cols_of(s), &shape));
-        *nbytes = largest(*nbytes, lay_out(shape, NULL, NULL));
+        size_t workspace_bytes = 0;
+        CERO_TRY(add_shape(optim, rows_of(s), cols_of(s), &workspace_bytes));
+        *nbytes = largest(*nbytes, workspace_bytes);
     }
     return CERO_OK;
 }

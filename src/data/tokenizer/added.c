@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Added tokens in a text: leftmost, then longest, with the word and white-space rules of each. */
+/* Added tokens: read from the file, and found in a text: leftmost, then longest, with the word and
+ * white-space rules of each. */
 #include "data/tokenizer/tokenizer_impl.h"
 
 #include "base/memory.h"
@@ -155,4 +156,78 @@ bool cero_added_set_find(const cero_added_set *set, const uint8_t *text, size_t 
         return true;
     }
     return false;
+}
+
+static cero_status load_added_one(const cero_json *value, cero_tokenizer *t)
+{
+    static const char *const known[] = {"id",     "content",    "single_word", "lstrip",
+                                        "rstrip", "normalized", "special",     NULL};
+    const cero_json *id_value = NULL;
+    const cero_json *content = NULL;
+    int64_t id;
+    if (value->type != CERO_JSON_OBJECT) {
+        return CERO_JSON_FAIL(value, "an added token is %s, expected an object",
+                              cero_json_type_name(value->type));
+    }
+    CERO_TRY(cero_load_fields(value, "an added token", known));
+    CERO_TRY(cero_load_need(value, "id", CERO_JSON_NUMBER, &id_value));
+    CERO_TRY(cero_load_need(value, "content", CERO_JSON_STRING, &content));
+    CERO_TRY(cero_json_int(id_value, &id));
+    int32_t old = cero_vocab_find(&t->bpe.vocab, content->text, content->text_length);
+    if (content->text_length == 0 || id < 0 || id >= CERO_VOCAB_MAX || (old >= 0 && old != id)) {
+        return CERO_JSON_FAIL(value,
+                              "added token \"%s\" has id %lld, expected a text, an id in "
+                              "0..%d, and the id of \"vocab\" if it is there (%d)",
+                              content->text, (long long)id, CERO_VOCAB_MAX - 1, old);
+    }
+    CERO_TRY(
+        cero_grow((void **)&t->added, t->added_count, &t->added_capacity, sizeof(t->added[0])));
+    cero_added *a = &t->added[t->added_count];
+    *a = (cero_added){.id = (int32_t)id, .length = content->text_length};
+    a->text = cero_strndup(content->text, content->text_length);
+    if (a->text == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for an added token");
+    }
+    t->added_count++;
+    CERO_TRY(cero_load_bool(value, "special", &a->is_special));
+    a->is_normalized = !a->is_special;
+    CERO_TRY(cero_load_bool(value, "normalized", &a->is_normalized));
+    CERO_TRY(cero_load_bool(value, "single_word", &a->is_single_word));
+    CERO_TRY(cero_load_bool(value, "lstrip", &a->strips_left));
+    return cero_load_bool(value, "rstrip", &a->strips_right);
+}
+
+cero_status cero_load_added(const cero_json *list, cero_tokenizer *t)
+{
+    cero_status st = CERO_OK;
+    cero_text text = {0};
+    if (list == NULL || list->type == CERO_JSON_NULL) {
+        return CERO_OK;
+    }
+    if (list->type != CERO_JSON_ARRAY) {
+        return CERO_JSON_FAIL(list, "\"added_tokens\" is %s, expected a list",
+                              cero_json_type_name(list->type));
+    }
+    for (const cero_json *value = list->child; value != NULL; value = value->next) {
+        CERO_TRY(load_added_one(value, t));
+    }
+    t->raw_set.added = t->added;
+    t->normalized_set.added = t->added;
+    for (int64_t i = 0; i < t->added_count; i++) {
+        const cero_added *a = &t->added[i];
+        if (!a->is_normalized) {
+            CERO_TRY_GOTO(cero_added_set_add(&t->raw_set, a->text, a->length, (int32_t)i), out);
+            continue;
+        }
+        text.length = 0;
+        CERO_TRY_GOTO(cero_tokenizer_normalize(t, (const uint8_t *)a->text, a->length, &text), out);
+        if (text.length > 0) {
+            CERO_TRY_GOTO(
+                cero_added_set_add(&t->normalized_set, text.data, text.length, (int32_t)i), out);
+        }
+    }
+
+out:
+    cero_text_cleanup(&text);
+    return st;
 }

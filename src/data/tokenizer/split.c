@@ -9,10 +9,6 @@
 
 #include <string.h>
 
-enum {
-    SINK_IDS = 65536 /* ids handed to a sink at a time */
-};
-
 /* A piece on its way; `readable` bytes may be read from text on. */
 typedef struct piece {
     const uint8_t *text;
@@ -27,11 +23,7 @@ static cero_status encode(const cero_encoding *e, piece p)
 {
     cero_tokenizer *t = e->tokenizer;
     CERO_TRY(cero_bpe_encode(&t->bpe, t->state, p.text, p.length, p.readable, e->ids));
-    if (CERO_UNLIKELY(e->ids->count >= SINK_IDS) && e->sink != NULL) {
-        CERO_TRY(e->sink(e->context, e->ids->id, e->ids->count));
-        e->ids->count = 0;
-    }
-    return CERO_OK;
+    return e->sink == NULL ? CERO_OK : cero_encoding_flush(e);
 }
 
 static inline piece part(piece p, size_t begin, size_t end)

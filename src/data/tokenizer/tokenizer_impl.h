@@ -150,6 +150,9 @@ typedef struct cero_encoding {
     unsigned flags;
 } cero_encoding;
 
+/* Hands the ids to the sink when there are many. */
+CERO_NODISCARD cero_status cero_encoding_flush(const cero_encoding *encoding);
+
 /* Splits normalized text into pieces and encodes each. `is_start`: the text's first byte is here. */
 CERO_NODISCARD cero_status cero_encoding_split(const cero_encoding *encoding, const uint8_t *bytes,
                                                size_t length, bool is_start);
@@ -158,7 +161,11 @@ CERO_NODISCARD cero_status cero_encoding_split(const cero_encoding *encoding, co
 CERO_NODISCARD cero_status cero_load_steps(const cero_json *root, cero_tokenizer *tokenizer);
 CERO_NODISCARD cero_status cero_load_decoder(const cero_json *value, cero_tokenizer *tokenizer);
 CERO_NODISCARD cero_status cero_load_post(const cero_json *value, cero_tokenizer *tokenizer);
+CERO_NODISCARD cero_status cero_load_added(const cero_json *list, cero_tokenizer *tokenizer);
 CERO_NODISCARD cero_status cero_load_model(const cero_json *value, cero_tokenizer *tokenizer);
+
+/* Runs the decoder over all tokens; call when model, added tokens and decoder are read. */
+CERO_NODISCARD cero_status cero_tokenizer_build(cero_tokenizer *tokenizer);
 
 /* Fields of a component. An absent one keeps what *out holds. */
 CERO_NODISCARD cero_status cero_load_fields(const cero_json *object, const char *what,

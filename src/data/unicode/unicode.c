@@ -310,12 +310,33 @@ static cero_status run_flush(run *r, cero_text *out)
     return CERO_OK;
 }
 
+/* End of the text from i on that stays as it is: up to the last character before one that may not. */
+static size_t plain_end(const uint8_t *bytes, size_t i, size_t length)
+{
+    size_t last = i;
+    while (i < length) {
+        int n;
+        if ((cero_unicode_get(cero_utf8_get(bytes + i, &n)) & CERO_UNICODE_NFC) != 0) {
+            return last;
+        }
+        last = i;
+        i += (size_t)n;
+    }
+    return length;
+}
+
 cero_status cero_nfc_append(const uint8_t *bytes, size_t length, cero_text *out)
 {
     cero_status st = CERO_OK;
     run r = {0};
     size_t i = 0;
     while (i < length) {
+        size_t end = plain_end(bytes, i, length);
+        cero_text_append(out, (const char *)bytes + i, end - i);
+        i = end;
+        if (i == length) {
+            break;
+        }
         // A character that cannot change starts a run; the run holds all that follow and may.
         do {
             int n;

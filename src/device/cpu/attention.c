@@ -2,30 +2,35 @@
 /*
  * Causal attention of a batch over the threads: forward in tasks of one head and a range of queries,
  * backward in tasks of one key/value head, which sums what its query heads give to dk and dv in their
- * order. A task's bits do not depend on who runs it, and the ranges depend on the sizes alone.
+ * order. A query's bits depend neither on who runs its task nor on the range it is in.
  */
 #include "device/device_impl.h"
 
 #include <string.h>
 
 enum {
-    RANGE_SHORT = 128, /* queries of a task, so that even one head feeds several threads */
-    RANGE_LONG = 256,  /* the same where there are enough of them: keys are packed less often */
-    LONG = 1024
+    RANGE_SHORT = 128, /* queries of a task, so that even few heads feed several threads */
+    RANGE_LONG = 256,  /* the same where there are enough tasks: keys are packed less often */
+    TASKS_ENOUGH = 32,
+    ROWS_AHEAD = 16
 };
 
 typedef struct attention_job {
     const cero_kernels *kernels;
     const cero_device_attention_args *args;
-    int64_t range;       /* queries of a forward task */
+    int64_t ranges;      /* forward tasks of a head */
+    int64_t range;       /* queries of each; the last takes the rest too */
     size_t thread_bytes; /* scratch of each thread */
     size_t kernel_bytes; /* of which the kernel's */
 } attention_job;
 
-static int64_t range_of(const cero_device_attention_args *a)
+/* Cuts the queries; the rest is no range of its own, as few queries take another path in the kernel. */
+static void choose_ranges(const cero_device_attention_args *a, attention_job *job)
 {
-    int64_t range = a->query_len < LONG ? RANGE_SHORT : RANGE_LONG;
-    return a->query_len < range ? a->query_len : range;
+    int64_t long_tasks = a->batch * a->heads * (a->query_len / RANGE_LONG);
+
+    job->range = long_tasks >= TASKS_ENOUGH ? RANGE_LONG : RANGE_SHORT;
+    job->ranges = a->query_len < job->range ? 1 : a->query_len / job->range;
 }
 
 /* f32 sums of dk or dv of one key/value head. */
@@ -37,9 +42,11 @@ static size_t key_grad_bytes(const cero_device_attention_args *a)
 static attention_job make_job(const cero_device *d, const cero_device_attention_args *a,
                               bool is_backward)
 {
-    attention_job job = {.kernels = cero_device_kernels(d), .args = a, .range = range_of(a)};
-    int64_t queries = is_backward ? a->query_len : job.range;
+    attention_job job = {.kernels = cero_device_kernels(d), .args = a};
 
+    choose_ranges(a, &job);
+    int64_t last = a->query_len - (job.ranges - 1) * job.range;
+    int64_t queries = is_backward ? a->query_len : last;
     job.kernel_bytes = cero_round_to_line(
         job.kernels->attention_scratch(queries, a->key_len, a->head_dim, is_backward));
     job.thread_bytes = job.kernel_bytes + (is_backward ? 2 * key_grad_bytes(a) : 0);
@@ -97,15 +104,14 @@ static void forward_task(void *context, int64_t begin, int64_t end, int thread)
     const attention_job *job = context;
     const cero_device_attention_args *a = job->args;
     int64_t heads = a->batch * a->heads;
-    int64_t ranges = (a->query_len + job->range - 1) / job->range;
 
     for (int64_t task = begin; task < end; task++) {
         // Late queries see more keys: the heaviest ranges come first.
-        int64_t first = (ranges - 1 - task / heads) * job->range;
-        int64_t rest = a->query_len - first;
+        int64_t range = job->ranges - 1 - task / heads;
+        int64_t first = range * job->range;
+        int64_t count = range == job->ranges - 1 ? a->query_len - first : job->range;
         int64_t head = task % heads;
-        cero_attention_args args = head_args(job, head / a->heads, head % a->heads, first,
-                                             rest < job->range ? rest : job->range);
+        cero_attention_args args = head_args(job, head / a->heads, head % a->heads, first, count);
         args.scratch = (char *)a->scratch + (size_t)thread * job->thread_bytes;
         job->kernels->attention_forward[a->dtype](&args);
     }
@@ -118,8 +124,7 @@ void cero_device_attention_forward(cero_device *d, const cero_device_attention_a
     if (args->query_len == 0) {
         return;
     }
-    int64_t ranges = (args->query_len + job.range - 1) / job.range;
-    cero_device_parallel_dynamic(d, args->batch * args->heads * ranges, forward_task, &job);
+    cero_device_parallel_dynamic(d, args->batch * args->heads * job.ranges, forward_task, &job);
 }
 
 /* Rounds the sums of one key/value head to the dtype and stores them where k or v has its rows. */
@@ -130,6 +135,12 @@ static void store_key_grad(const attention_job *job, const float *sums, int64_t 
     size_t size = cero_dtype_size(a->dtype);
 
     for (int64_t row = 0; row < a->key_len; row++) {
+        // Heads lie side by side: the next rows of this one are far away and not foreseen.
+        if (row + ROWS_AHEAD < a->key_len) {
+            const char *ahead = cero_at(out, at + (row + ROWS_AHEAD) * stride, size);
+            __builtin_prefetch(ahead, 1);
+            __builtin_prefetch(ahead + (size_t)a->head_dim * size - 1, 1);
+        }
         job->kernels->from_f32[a->dtype](a->head_dim, sums + row * a->head_dim,
                                          cero_at_mut(out, at + row * stride, size));
     }

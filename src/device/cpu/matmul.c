@@ -5,6 +5,9 @@
  * Most go to oneDNN as they are. One row (decoding) goes to the gemv kernels, which read the weights
  * once at memory speed. Types for which the library has no code on this CPU (f16 on all, bf16 without
  * AVX-512) are widened to f32 in scratch.
+ *
+ * A product has the same bits each time for a given number of threads. Between numbers of threads the
+ * library may split the sum over K when C is too small to share; it then adds in another order.
  */
 #include "device/cpu/dnnl_shim.h"
 #include "device/device_impl.h"

@@ -3,39 +3,23 @@
 #include "kernels/avx512/attention_words.h"
 #include "kernels/isa.h"
 
-#define ISA  avx512
-#define PAIR 1
+#define ISA avx512
 
-INLINE vf vf_dot(vf acc, vf a, vf b)
+/* To nearest even; NaN stays NaN. */
+INLINE __m256i bf16_of_f32(vf x)
 {
-    return _mm512_fmadd_ps(a, b, acc);
+    __m512i bits = _mm512_castps_si512(x);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+    __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    rounded = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
 }
 
-INLINE vf load_along(cero_dtype dtype, const void *row, int64_t at, int64_t count)
-{
-    return load_f32(dtype, row, at, count);
-}
-
-INLINE vf load_across(cero_dtype dtype, const void *row, const void *next, int64_t at,
-                      int64_t count)
-{
-    CERO_UNUSED(next);
-    return load_f32(dtype, row, at, count);
-}
-
-INLINE void put_along(float *to, const vf x[2])
-{
-    vf_store(to, x[0]);
-    vf_store(to + LANES, x[1]);
-}
-
-INLINE void put_across(float *to, const vf even[2], const vf odd[2])
-{
-    put_along(to, even);
-    put_along(to + 2 * LANES, odd);
-}
+#include "kernels/attention_f32_tmpl.c"
 
 #include "kernels/attention_blocks_tmpl.c"
+
 #include "kernels/attention_row_tmpl.c"
 
 #include "kernels/attention_forward_tmpl.c"

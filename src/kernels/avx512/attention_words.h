@@ -22,6 +22,11 @@ enum {
 
 typedef __m512 vf;
 
+INLINE void prefetch(const void *x)
+{
+    _mm_prefetch((const char *)x, _MM_HINT_T0);
+}
+
 INLINE vf vf_load(const float *x)
 {
     return _mm512_loadu_ps(x);
@@ -135,16 +140,8 @@ INLINE vf load_f32(cero_dtype dtype, const void *x, int64_t at, int64_t count)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-/* To nearest even; NaN stays NaN. */
-INLINE __m256i bf16_of_f32(vf x)
-{
-    __m512i bits = _mm512_castps_si512(x);
-    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
-    __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-    rounded = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
-}
+/* To nearest even; NaN stays NaN. Defined by the file that includes this. */
+INLINE __m256i bf16_of_f32(vf x);
 
 /* Writes the first count lanes to elements at .. of x. */
 INLINE void store_f32(cero_dtype dtype, void *x, int64_t at, int64_t count, vf v)

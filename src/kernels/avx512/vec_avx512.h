@@ -11,7 +11,11 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define ISA           avx512
+/* vec_avx512bf16.h has its own name and its own rounding, and takes the rest from here. */
+#ifndef ISA
+    #define ISA        avx512
+    #define ROUND_BF16 round_bf16
+#endif
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 
 enum {
@@ -175,8 +179,8 @@ KERNEL_INLINE vec load_bf16(const void *p)
     return load_part_bf16(p, VEC_WIDTH);
 }
 
-/* By integers: the native conversion of AVX512_BF16 flushes subnormal numbers. */
-KERNEL_INLINE void store_part_bf16(void *p, int64_t m, vec x)
+/* Rounds to nearest even by integers, exact for every float. */
+KERNEL_INLINE __m256i round_bf16(vec x)
 {
     __m512i u = _mm512_castps_si512(x);
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
@@ -184,7 +188,12 @@ KERNEL_INLINE void store_part_bf16(void *p, int64_t m, vec x)
     vec_mask is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
 
     rounded = _mm512_mask_or_epi32(rounded, is_nan, u, _mm512_set1_epi32(0x400000));
-    store_half(p, m, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+}
+
+KERNEL_INLINE void store_part_bf16(void *p, int64_t m, vec x)
+{
+    store_half(p, m, ROUND_BF16(x));
 }
 
 KERNEL_INLINE void store_bf16(void *p, vec x)

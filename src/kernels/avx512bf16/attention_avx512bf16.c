@@ -8,6 +8,11 @@
 
 #define PAIR 2
 
+INLINE __m256i bf16_of_f32(vf x)
+{
+    return (__m256i)_mm512_cvtneps_pbh(x);
+}
+
 INLINE vf vf_dot(vf acc, vf a, vf b)
 {
     return _mm512_dpbf16_ps(acc, (__m512bh)_mm512_castps_si512(a),
@@ -61,6 +66,7 @@ INLINE void put_across(float *to, const vf even[2], const vf odd[2])
 }
 
 #include "kernels/attention_blocks_tmpl.c"
+
 #include "kernels/attention_row_tmpl.c"
 
 #include "kernels/attention_forward_tmpl.c"

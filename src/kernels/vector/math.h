@@ -4,10 +4,8 @@
  *
  * Included after the vec_<isa>.h of an instruction set. The polynomials are Chebyshev fits to the
  * functions named beside them, rounded to f32. NaN goes through; infinities give the limits.
+ * There is no include guard: it is a template that each file compiles once with its own vectors.
  */
-#ifndef CERO_KERNELS_VECTOR_MATH_H
-#define CERO_KERNELS_VECTOR_MATH_H
-
 #include "kernels/activation.h"
 
 /* e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2; 0 below -104, infinity above 88.7. */
@@ -68,26 +66,28 @@ KERNEL_INLINE vec vec_limited(vec x)
     return vec_min(vec_set(CERO_ACTIVATION_LIMIT), vec_max(vec_set(-CERO_ACTIVATION_LIMIT), x));
 }
 
-KERNEL_INLINE vec vec_sigmoid(vec x)
+/* sigmoid(x), given -x */
+KERNEL_INLINE vec vec_sigmoid(vec minus_x)
 {
-    return vec_set(1.0f) / (vec_set(1.0f) + vec_exp(vec_set(0.0f) - x));
+    return vec_set(1.0f) / (vec_set(1.0f) + vec_exp(minus_x));
 }
 
 KERNEL_INLINE vec silu(vec x)
 {
-    return vec_max(vec_set(-CERO_ACTIVATION_LIMIT), x) * vec_sigmoid(x);
+    return vec_max(vec_set(-CERO_ACTIVATION_LIMIT), x) * vec_sigmoid(vec_set(0.0f) - x);
 }
 
 KERNEL_INLINE vec silu_slope(vec x)
 {
-    vec s = vec_sigmoid(x);
+    vec s = vec_sigmoid(vec_set(0.0f) - x);
     return vec_fma(vec_limited(x) * s, vec_set(1.0f) - s, s);
 }
 
 KERNEL_INLINE vec gelu_tanh_gate(vec x)
 {
-    vec inner = vec_fma(vec_set(CERO_GELU_A) * x * x, x, x);
-    return vec_sigmoid(vec_set(2.0f * CERO_GELU_C) * inner);
+    vec slope =
+        vec_fma(x * x, vec_set(-2.0f * CERO_GELU_C * CERO_GELU_A), vec_set(-2.0f * CERO_GELU_C));
+    return vec_sigmoid(x * slope);
 }
 
 KERNEL_INLINE vec gelu_tanh(vec x)
@@ -138,5 +138,3 @@ KERNEL_INLINE vec tanh_slope(vec x)
     vec t = vec_tanh(x);
     return vec_fnma(t, t, vec_set(1.0f));
 }
-
-#endif

@@ -102,4 +102,15 @@ static inline cero_device *device_with(const char *name, int threads)
     return d;
 }
 
+/*
+ * Whether products were found to have the same bits for 1 and 2 threads, but for outputs too small to
+ * share: so they are with this version of the library and AVX-512. Others split sums more often.
+ */
+static inline bool library_keeps_sums_whole(const cero_device *d)
+{
+    return strncmp(cero_device_matmul_library(), "oneDNN 2.6.", 11) == 0 &&
+           strncmp(cero_device_kernels(d)->isa, "avx512", 6) == 0 &&
+           getenv("DNNL_MAX_CPU_ISA") == NULL;
+}
+
 #endif

@@ -162,32 +162,43 @@ static void test_against_naive(void **state)
     cero_device_destroy(&d);
 }
 
-/* Loss alone is the loss of the pass with gradients, and 1 thread gives the bits of 3. */
+static void assert_same_bits(const head *x, const head *y)
+{
+    size_t size = cero_dtype_size(x->dtype);
+
+    assert_memory_equal(x->row_loss, y->row_loss, (size_t)x->c.rows * sizeof(float));
+    assert_memory_equal(x->dx, y->dx, (size_t)(x->c.rows * x->c.cols) * size);
+    assert_memory_equal(x->dweight, y->dweight, (size_t)(x->c.vocab * x->c.cols) * sizeof(float));
+}
+
+/*
+ * A second run gives the same bits, loss alone is the loss of the pass with gradients, and 1 thread
+ * gives the bits of 2 for sizes at which the library does not split sums (see test_threads.c).
+ */
 static void test_same_bits(void **state)
 {
     cero_device *one = device_with("cpu", 1);
-    cero_device *three = device_with("cpu", 3);
+    cero_device *two = device_with("cpu", 2);
     head_case c = {600, 64, 5000};
 
     (void)state;
     for (int t = 0; t < CERO_FLOAT_DTYPES; t++) {
         head x = head_create(number_dtypes[t], c);
         head y = head_create(number_dtypes[t], c);
-        head alone = head_create(number_dtypes[t], c);
-        head_run(one, &x, true);
-        head_run(three, &y, true);
-        head_run(three, &alone, false);
+        head_run(two, &x, true);
+        head_run(two, &y, true);
+        assert_same_bits(&x, &y);
+        head_run(two, &y, false);
         assert_memory_equal(x.row_loss, y.row_loss, (size_t)c.rows * sizeof(float));
-        assert_memory_equal(x.row_loss, alone.row_loss, (size_t)c.rows * sizeof(float));
-        assert_memory_equal(x.dx, y.dx,
-                            (size_t)(c.rows * c.cols) * cero_dtype_size(number_dtypes[t]));
-        assert_memory_equal(x.dweight, y.dweight, (size_t)(c.vocab * c.cols) * sizeof(float));
+        if (library_keeps_sums_whole(one)) {
+            head_run(one, &y, true);
+            assert_same_bits(&x, &y);
+        }
         head_free(&x);
         head_free(&y);
-        head_free(&alone);
     }
     cero_device_destroy(&one);
-    cero_device_destroy(&three);
+    cero_device_destroy(&two);
 }
 
 /* A frozen weight leaves dx as it is; no rows leave a weight gradient of zeros. */

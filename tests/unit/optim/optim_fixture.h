@@ -13,18 +13,18 @@
 
 enum {
     PARAMS = 4,
-    MAX_NUMEL = 16384,
+    MAX_NUMEL = 32768,
     MAX_SEGMENTS = 64,
     MAX_CUTS = 16,
     SCRATCH_BYTES = 1 << 20
 };
 
-/* Parameter p has elements begin[p] .. begin[p + 1] of the flat range. */
+/* The vector spans several of the chunks that threads take. Parameter p has elements begin[p] .. begin[p + 1] of the flat range. */
 static const cero_shape fixture_shapes[PARAMS] = {{2, {37, 53}},
-                                                  {1, {259}},
+                                                  {1, {20259}},
                                                   {2, {101, 41}},
                                                   {1, {7}}};
-static const int64_t fixture_begin[PARAMS + 1] = {0, 1961, 2220, 6361, 6368};
+static const int64_t fixture_begin[PARAMS + 1] = {0, 1961, 22220, 26361, 26368};
 static const bool fixture_decays[PARAMS] = {true, false, true, false};
 
 /* Everything an update touches. */
@@ -171,6 +171,26 @@ static inline void assert_same_states(const fixture *a, const fixture *b)
     assert_memory_equal(a->exp_avg, b->exp_avg, sizeof(a->exp_avg));
     assert_memory_equal(a->exp_avg_sq, b->exp_avg_sq, sizeof(a->exp_avg_sq));
     assert_memory_equal(a->copy, b->copy, sizeof(a->copy));
+}
+
+/* The sums are equal to the last bit, however their limbs carry. */
+static inline void assert_same_sum(const cero_exact *a, const cero_exact *b)
+{
+    cero_exact difference = *a;
+
+    for (int i = 0; i < CERO_EXACT_LIMBS; i++) {
+        difference.limb[i] -= b->limb[i];
+    }
+    assert_true(cero_exact_round(&difference) == 0.0);
+}
+
+/* Norms are compared as sums: what the states show of them is rounded to f32. */
+static inline void assert_same_norms(const fixture *a, const fixture *b)
+{
+    for (int p = 0; p < PARAMS; p++) {
+        assert_same_sum(&a->norms[p].param, &b->norms[p].param);
+        assert_same_sum(&a->norms[p].update, &b->norms[p].update);
+    }
 }
 
 #endif

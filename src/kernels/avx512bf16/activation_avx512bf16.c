@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The activations, forward and backward, for AVX-512 with the native conversion to bf16. */
+#include "kernels/avx512bf16/vec_avx512bf16.h"
+#include "kernels/isa.h"
+#include "kernels/vector/math.h"
+
+#define TWINS_BF16_ALONE
+#define TEMPLATE "kernels/vector/activation_tmpl.c"
+#include "kernels/twins.h"
+
+void cero_kernels_activation_init_avx512bf16(cero_kernels *k)
+{
+    fill_bf16_avx512bf16(k);
+}
