@@ -19,6 +19,7 @@ enum {
 static cero_model_spec long_spec(cero_model_spec spec)
 {
     spec.context = 160;
+    spec.vocab_size = 61;
     return spec;
 }
 

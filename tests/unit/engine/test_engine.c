@@ -372,12 +372,12 @@ static void test_optimizers(void **state)
     static const struct {
         const char *type;
         const char *lr;
-        const char *without[4];
+        const char *more[3];
     } cases[] = {
         {"AdamW", "0.003", {NULL}},
         {"Adam", "0.003", {"optimizer.params.adam_w_mode=false", NULL}},
         {"SGD", "0.1", {"optimizer.params.betas=-", "optimizer.params.eps=-", NULL}},
-        {"Adagrad", "0.001", {"optimizer.params.betas=-", NULL}},
+        {"Adagrad", "0.001", {"optimizer.params.betas=-", "optimizer.params.weight_decay=0", NULL}},
         {"Lion", "0.0005", {"optimizer.params.eps=-", NULL}},
         {"Lamb", "0.01", {NULL}},
         {"Muon", "0.003", {"optimizer.params.eps=-", NULL}},
@@ -399,7 +399,7 @@ static void test_optimizers(void **state)
             (void)snprintf(lr, sizeof(lr), "optimizer.params.lr=%s", cases[c].lr);
             case_open(&w, 2,
                       (const char *const[]){type, lr, dtypes[d], "fp16.initial_scale_power=10",
-                                            cases[c].without[0], cases[c].without[1], NULL});
+                                            cases[c].more[0], cases[c].more[1], NULL});
             assert_ok(case_engine(&w, &spec, 16, &engine));
             const cero_batch *b = case_batch_fill(&batch, 0, 2, 16, 256);
             for (int i = 0; i < 4; i++) {
