@@ -22,8 +22,9 @@ compile_alone() { # <header> <compiler> <flag…>
 }
 
 while IFS= read -r header; do
-    # A header that stands for a template says that it has no guard; its users compile it.
-    if head -n 12 "$header" | tr -s '\n *' ' ' | grep -q 'is no include guard'; then
+    # Headers that are parts of a template say so: they have no guard, or need what comes before them.
+    # Their users compile them.
+    if head -n 12 "$header" | tr -s '\n *' ' ' | grep -qE 'is no include guard|Included after'; then
         continue
     fi
     case $header in

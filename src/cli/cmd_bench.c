@@ -14,6 +14,10 @@ typedef struct bench_values {
     int64_t m;
     int64_t n;
     int64_t k;
+    const char *model;
+    int64_t micro_batch;
+    int64_t seq_len;
+    int64_t steps;
     cero_words what;
 } bench_values;
 
@@ -65,6 +69,32 @@ static const cero_option options[] = {
      .min = 1,
      .max = 1 << 30,
      .help = "gemm: length of the sums"},
+    {.name = "model",
+     .kind = CERO_OPTION_TEXT,
+     .offset = offsetof(bench_values, model),
+     .value = "DIR|NAME",
+     .help = "step: the model (default: gpt2)"},
+    {.name = "micro-batch",
+     .kind = CERO_OPTION_INT,
+     .offset = offsetof(bench_values, micro_batch),
+     .value = "B",
+     .min = 1,
+     .max = 1 << 20,
+     .help = "step: sequences (default: 4)"},
+    {.name = "seq-len",
+     .kind = CERO_OPTION_INT,
+     .offset = offsetof(bench_values, seq_len),
+     .value = "T",
+     .min = 1,
+     .max = 1 << 20,
+     .help = "step: positions (default: 256)"},
+    {.name = "steps",
+     .kind = CERO_OPTION_INT,
+     .offset = offsetof(bench_values, steps),
+     .value = "N",
+     .min = 1,
+     .max = 101,
+     .help = "step: how many are measured (default: 5)"},
     {0},
 };
 
@@ -209,12 +239,72 @@ static cero_status bench_attention(const bench_values *v, const cero_engine_benc
     return CERO_OK;
 }
 
+/* A line of numbers that are no rates of one operation. */
+static cero_status print_step(const bench_values *v, const char *detail,
+                              const cero_engine_bench_step_result *r)
+{
+    cero_text text = {0};
+
+    if (v->json) {
+        const struct {
+            const char *key;
+            double value;
+        } numbers[] = {
+            {"step_seconds", r->step_seconds},
+            {"update_seconds", r->update_seconds},
+            {"tokens_per_second", r->tokens_per_second},
+            {"model_flops_per_second", r->model_flops_per_second},
+            {"gemm_flops_per_second", r->gemm_flops_per_second},
+            {"ratio", r->ratio},
+            {"ratio_min", r->ratio_min},
+            {"ratio_max", r->ratio_max},
+        };
+        cero_text_printf(&text, "{\"bench\": \"step\", \"detail\": ");
+        cero_text_append_json_string(&text, detail, strlen(detail));
+        for (size_t i = 0; i < CERO_COUNT_OF(numbers); i++) {
+            cero_text_printf(&text, ", \"%s\": ", numbers[i].key);
+            cero_text_append_double(&text, numbers[i].value);
+        }
+        cero_text_printf(&text, "}\n");
+    } else {
+        cero_text_printf(&text,
+                         "%-10s %-36s %10.2f GFLOP/s, %.1f tokens/s, %.3f s (update %.3f s), "
+                         "%.1f%% of gemm's %.2f GFLOP/s (%.1f .. %.1f%%)\n",
+                         "step", detail, r->model_flops_per_second * 1e-9, r->tokens_per_second,
+                         r->step_seconds, r->update_seconds, 100 * r->ratio,
+                         r->gemm_flops_per_second * 1e-9, 100 * r->ratio_min, 100 * r->ratio_max);
+    }
+    cero_status st = cero_cli_print(&text);
+    cero_text_cleanup(&text);
+    return st;
+}
+
+static cero_status bench_step(const bench_values *v, const cero_engine_bench_params *params)
+{
+    cero_model_spec model;
+    char detail[160];
+    cero_engine_bench_step_result measured;
+    cero_engine_bench_step_params step = {
+        .model = &model,
+        .micro_batch = v->micro_batch > 0 ? v->micro_batch : 4,
+        .seq_len = v->seq_len > 0 ? v->seq_len : 256,
+        .steps = v->steps,
+    };
+
+    CERO_TRY(cero_model_spec_resolve(v->model != NULL ? v->model : "gpt2", &model));
+    CERO_TRY(cero_engine_bench_step(params, &step, &measured));
+    (void)snprintf(detail, sizeof(detail), "%s %s, %lld x %lld tokens", model.name,
+                   cero_dtype_name(params->dtype), (long long)step.micro_batch,
+                   (long long)step.seq_len);
+    return print_step(v, detail, &measured);
+}
+
 static const struct {
     const char *name;
     cero_status (*run)(const bench_values *v, const cero_engine_bench_params *params);
 } benches[] = {
     {"gemm", bench_gemm},           {"memory", bench_memory}, {"adamw", bench_adamw},
-    {"attention", bench_attention}, {"head", bench_head},
+    {"attention", bench_attention}, {"head", bench_head},     {"step", bench_step},
 };
 
 static const char *bench_name_at(const void *context, int i)
@@ -234,7 +324,7 @@ static cero_status find_bench(const char *name, size_t *index)
     const char *nearest = cero_text_nearest(name, bench_name_at, NULL);
     return CERO_FAIL(CERO_ERR_INVALID,
                      "there is no bench '%s'%s%s; there are gemm, memory, adamw, "
-                     "attention, head",
+                     "attention, head, step",
                      name, nearest != NULL ? "; did you mean " : "",
                      nearest != NULL ? nearest : "");
 }
@@ -268,12 +358,13 @@ static cero_status run(cero_cli *cli, void *values)
 const cero_command cero_command_bench = {
     .name = "bench",
     .summary = "Measures what this machine reaches",
-    .usage = "[--dtype TYPE] [--threads N] [--seconds S] gemm|memory|adamw|attention|head…",
+    .usage = "[--dtype TYPE] [--threads N] [--seconds S] gemm|memory|adamw|attention|head|step…",
     .details = "gemm       products of GPT-2's layers, or of --m, --n, --k\n"
                "memory     the triad a = b + s * c: what the memory gives\n"
                "adamw      the update, with gradients and compute copies in --dtype\n"
                "attention  causal attention of GPT-2's heads, forward and backward\n"
-               "head       the language-model head with loss and gradients",
+               "head       the language-model head with loss and gradients\n"
+               "step       a whole training step, and its share of the product rate",
     .options = options,
     .operands = {.name = "BENCH…", .min = 1, .offset = offsetof(bench_values, what)},
     .values_size = sizeof(bench_values),

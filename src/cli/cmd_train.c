@@ -78,6 +78,21 @@ static cero_status read_config(train_run *run)
     return cero_config_create(o->config, sets, count, &run->config);
 }
 
+/* A model that starts from nothing ends its documents with the tokenizer's token, not its description's. */
+static void adopt_end_of_document(train_run *run)
+{
+    int32_t eos = cero_tokenizer_eos(run->tokenizer);
+
+    if (run->has_weights || eos < 0) {
+        return;
+    }
+    run->model.eos_token_id[0] = eos;
+    run->model.eos_count = 1;
+    if (run->model.arch == CERO_ARCH_GPT2) {
+        run->model.bos_token_id = eos; // GPT-2's documents begin where the one before ended
+    }
+}
+
 static cero_status read_model(train_run *run)
 {
     const cero_train_options *o = run->options;
@@ -97,7 +112,9 @@ static cero_status read_model(train_run *run)
     }
     CERO_CHECK(run->tokenizer_path != NULL, CERO_ERR_NOMEM, "no memory for a path");
     cero_cli_at(run->cli, CERO_CLI_READING_INPUT, run->tokenizer_path);
-    return cero_tokenizer_open(run->tokenizer_path, &run->tokenizer);
+    CERO_TRY(cero_tokenizer_open(run->tokenizer_path, &run->tokenizer));
+    adopt_end_of_document(run);
+    return CERO_OK;
 }
 
 static cero_status open_stream(train_run *run, const cero_words *words, cero_token_stream **out)

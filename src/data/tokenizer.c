@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "data/tokenizer/tokenizer_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -169,6 +170,17 @@ static cero_status load_root(const cero_json *root, cero_tokenizer *t)
     return find_eos(t);
 }
 
+/* Names what was being done. What the parts call invalid is, seen from here, a file that is wrong. */
+static cero_status explain(cero_status st)
+{
+    if (st != CERO_ERR_INVALID) {
+        return cero_error_prefix(st, "reading a tokenizer: ");
+    }
+    char message[1536];
+    (void)snprintf(message, sizeof(message), "%s", cero_error_message());
+    return CERO_FAIL(CERO_ERR_CORRUPT, "reading a tokenizer: %s", message);
+}
+
 cero_status cero_tokenizer_parse(const char *name, const char *json, size_t length,
                                  const char *config, cero_tokenizer **out)
 {
@@ -195,7 +207,7 @@ cero_status cero_tokenizer_parse(const char *name, const char *json, size_t leng
     return CERO_OK;
 
 fail:
-    (void)cero_error_prefix(st, "reading a tokenizer: ");
+    st = explain(st);
     cero_json_destroy(&document);
     cero_tokenizer_destroy(&t);
     return st;

@@ -45,7 +45,7 @@ typedef enum cero_decode_flags {
  * Opens `path`: a tokenizer.json, or a directory that holds one. A tokenizer_config.json beside it
  * names the end-of-sequence token.
  *
- * Errors: IO, NOMEM; CORRUPT, INVALID or UNSUPPORTED with file:line:column.
+ * Errors: IO, NOMEM; CORRUPT or UNSUPPORTED with file:line:column.
  */
 CERO_NODISCARD cero_status cero_tokenizer_open(const char *path, cero_tokenizer **out);
 

@@ -7,6 +7,7 @@
 #define CERO_ENGINE_BENCH_H
 
 #include "base/status.h"
+#include "spec/model.h"
 
 /* What runs: the device, its threads, the instruction set in use and the library of products. */
 typedef struct cero_engine_machine {
@@ -45,5 +46,32 @@ CERO_NODISCARD cero_status cero_engine_bench_head_loss(const cero_engine_bench_p
 CERO_NODISCARD cero_status cero_engine_bench_attention(const cero_engine_bench_params *params,
                                                        int64_t batch, int64_t seq_len,
                                                        double *forward, double *backward);
+
+typedef struct cero_engine_bench_step_params {
+    const cero_model_spec *model;
+    int64_t micro_batch;
+    int64_t seq_len;
+    int64_t steps; /* measured ones, after two that warm up; 0 means 5 */
+} cero_engine_bench_step_params;
+
+/* Medians over the steps; each step is followed by a matrix product, so that both meet the same machine. */
+typedef struct cero_engine_bench_step_result {
+    double step_seconds;
+    double update_seconds;
+    double tokens_per_second;
+    double model_flops_per_second; /* recomputation not counted */
+    double gemm_flops_per_second;  /* of [1024, 768] x [768, 3072] */
+    double ratio;                  /* median of each step's own ratio */
+    double ratio_min;
+    double ratio_max;
+} cero_engine_bench_step_result;
+
+/*
+ * A whole training step of a model with AdamW on random tokens: forward, backward, clip, update.
+ * Errors: those of the engine.
+ */
+CERO_NODISCARD cero_status cero_engine_bench_step(const cero_engine_bench_params *params,
+                                                  const cero_engine_bench_step_params *step,
+                                                  cero_engine_bench_step_result *out);
 
 #endif

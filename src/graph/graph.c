@@ -502,7 +502,10 @@ cero_status cero_graph_clone_node(cero_graph *graph, const cero_node *node, cero
     cero_status st = CERO_OK;
     cero_node *copy = NULL;
 
-    CERO_TRY(node_create(graph, node->op, node->attr, &copy));
+    st = node_create(graph, node->op, node->attr, &copy);
+    if (copy == NULL) {
+        return st;
+    }
     copy->unit = node->unit;
     copy->phase = phase;
     copy->input_count = node->input_count;

@@ -44,6 +44,10 @@ static cero_status check_attr(const attention_attr *a, int64_t rows)
         return CERO_FAIL(CERO_ERR_SHAPE, "%lld rows are no multiple of the sequence length %lld",
                          (long long)rows, (long long)a->seq_len);
     }
+    if (!(a->dropout >= 0 && a->dropout < 1)) {
+        return CERO_FAIL(CERO_ERR_INVALID, "dropout probability %g: expected 0 <= p < 1",
+                         a->dropout);
+    }
     return CERO_OK;
 }
 

@@ -11,6 +11,11 @@ static cero_status cast_infer(cero_op_infer *infer)
     const cast_attr *attr = infer->attr;
 
     CERO_TRY(cero_op_check_float(infer, 0, infer->input[0].shape.ndim));
+    if (attr->dtype != CERO_DTYPE_F32 && attr->dtype != CERO_DTYPE_BF16 &&
+        attr->dtype != CERO_DTYPE_F16) {
+        return CERO_FAIL(CERO_ERR_INVALID, "to %s; expected f32, bf16 or f16",
+                         cero_dtype_name(attr->dtype));
+    }
     cero_op_set_output(infer, 0, attr->dtype, infer->input[0].shape);
     return CERO_OK;
 }

@@ -4,7 +4,7 @@
  *
  * Logits would have to be computed twice if backward were a node of its own, so differentiation puts one
  * node in the place of the forward: it gives loss, dx and dW while each chunk of logits is at hand. The
- * plain forward stays for evaluation.
+ * plain forward stays for evaluation, and where forward nodes go on from the row losses.
  */
 #include "graph/ops/ops.h"
 
@@ -121,6 +121,20 @@ static const cero_op head_loss_train_op = {.name = "head_loss_train",
                                            .run = head_loss_train_run,
                                            .cost = head_loss_train_cost};
 
+/* A row loss that comes with backward is too late for nodes of the forward. */
+static bool is_read(const cero_graph *graph, const cero_value *value)
+{
+    for (int64_t i = 0; i < graph->node_count; i++) {
+        const cero_node *node = graph->nodes[i];
+        for (int k = 0; k < node->input_count; k++) {
+            if (node->input[k] == value) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static cero_status head_loss_differentiate(cero_graph *graph, const cero_node *node)
 {
     cero_value *x = cero_node_input(node, 0);
@@ -134,7 +148,9 @@ static cero_status head_loss_differentiate(cero_graph *graph, const cero_node *n
         (cero_value *[]){x, weight, cero_node_input(node, 2), cero_graph_grad(graph, loss)}, 4,
         outputs);
     CERO_TRY(cero_graph_status(graph));
-    cero_graph_replace_value(graph, loss, outputs[0]);
+    if (!is_read(graph, loss)) {
+        cero_graph_replace_value(graph, loss, outputs[0]);
+    }
     CERO_TRY(cero_graph_add_grad(graph, x, outputs[1]));
     return cero_graph_add_grad(graph, weight, outputs[2]);
 }

@@ -86,6 +86,18 @@ static cero_status list_push(recompute *r, cero_node *node)
     return CERO_OK;
 }
 
+/* A list that does not become the program: its clones belong to nobody else. */
+static void list_cleanup(recompute *r)
+{
+    for (int64_t i = 0; i < r->list_count; i++) {
+        if (r->list[i]->phase == CERO_PHASE_RECOMPUTE) {
+            cero_delete(r->list[i]->attr);
+            cero_delete(r->list[i]);
+        }
+    }
+    cero_delete(r->list);
+}
+
 static bool must_recompute(const recompute *r, const cero_value *value, int group)
 {
     return value->id < r->old_value_count && value_group(r, value) == group && group >= 0 &&
@@ -107,9 +119,11 @@ static cero_status make_twin(recompute *r, cero_value *value, int group, cero_va
         for (int k = 0; k < producer->input_count; k++) {
             CERO_TRY(make_twin(r, producer->input[k], group, &inputs[k]));
         }
+        CERO_TRY(list_push(r, NULL)); // room first, so that a clone always has an owner
+        r->list_count--;
         CERO_TRY(cero_graph_clone_node(r->graph, producer, CERO_PHASE_RECOMPUTE, &clone));
         memcpy(clone->input, inputs, sizeof(inputs));
-        CERO_TRY(list_push(r, clone));
+        r->list[r->list_count++] = clone;
         for (int k = 0; k < producer->output_count; k++) {
             r->twin[producer->output[k]->id] = clone->output[k];
         }
@@ -183,8 +197,12 @@ cero_status cero_graph_recompute(cero_graph *graph, int64_t group)
     graph->node_count = r.list_count;
     graph->node_capacity = r.list_capacity;
     r.list = NULL;
+    r.list_count = 0;
 out:
-    cero_delete(r.list);
+    if (st != CERO_OK) {
+        graph->status = st; // backward nodes may already read twins: the graph is of no use
+    }
+    list_cleanup(&r);
     cero_delete(r.twin);
     cero_delete(r.is_border);
     cero_delete(r.group_of_unit);

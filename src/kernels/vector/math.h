@@ -4,10 +4,8 @@
  *
  * Included after the vec_<isa>.h of an instruction set. The polynomials are Chebyshev fits to the
  * functions named beside them, rounded to f32. NaN goes through; infinities give the limits.
+ * There is no include guard: it is a template that each file compiles once with its own vectors.
  */
-#ifndef CERO_KERNELS_VECTOR_MATH_H
-#define CERO_KERNELS_VECTOR_MATH_H
-
 #include "kernels/activation.h"
 
 /* e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2; 0 below -104, infinity above 88.7. */
@@ -140,5 +138,3 @@ KERNEL_INLINE vec tanh_slope(vec x)
     vec t = vec_tanh(x);
     return vec_fnma(t, t, vec_set(1.0f));
 }
-
-#endif

@@ -3,10 +3,8 @@
  * Philox4x32-10 for VEC_WIDTH blocks at once: the words of cero_rng_block, in element order.
  *
  * Included after the vec_<isa>.h of an instruction set, whose vec_int functions it uses.
+ * There is no include guard: it is a template that each file compiles once with its own vectors.
  */
-#ifndef CERO_KERNELS_VECTOR_PHILOX_H
-#define CERO_KERNELS_VECTOR_PHILOX_H
-
 #include "base/rng.h"
 
 enum {
@@ -40,5 +38,3 @@ KERNEL_INLINE void philox_words(cero_rng_key key, uint64_t sample, uint64_t bloc
     }
     vec_int_store_interleaved(out, c0, c1, c2, c3);
 }
-
-#endif

@@ -4,37 +4,39 @@
 
 #include "cli/run_options.h"
 
-static void parse(const cero_option *options, int argc, char *const *argv, void *values)
+enum {
+    MAX_WORDS = 48
+};
+
+/* Parses words separated by spaces, "''" being an empty one; `line` is cut in place and viewed. */
+static void parse(const cero_option *options, char *line, void *values)
 {
     cero_args_table table = {.options = options};
+    char *argv[MAX_WORDS];
+    int argc = 0;
 
+    for (char *word = strtok(line, " "); word != NULL; word = strtok(NULL, " ")) {
+        assert_true(argc < MAX_WORDS);
+        argv[argc++] = strcmp(word, "''") == 0 ? word + 2 : word;
+    }
     assert_ok(cero_args_parse(&table, argc, argv, values, NULL));
     assert_ok(cero_args_check(&table, values));
 }
-
-#define PARSE(options, values, ...)                                   \
-    do {                                                              \
-        char *argv_[] = {__VA_ARGS__};                                \
-        parse((options), (int)CERO_COUNT_OF(argv_), argv_, (values)); \
-    } while (0)
-
-#define W(text) ((char[]){text})
 
 static void test_train(void **state)
 {
     cero_train_options v = {0};
     cero_args_table table = {.options = cero_train_option_table};
+    char line[] = "--config c.json --model=gpt2 --data a b --out o --steps 7 --seq-len 32 "
+                  "--order sequential --seed 5 --no-weights --eval-data e --eval-every 4 "
+                  "--set x=1 --set y=2 --tokenizer t --threads 2 --no-eod --no-special "
+                  "--print-config";
     (void)state;
 
     cero_train_options_set_defaults(&v);
     assert_int_equal(v.seed, -1);
     assert_int_equal(v.order, CERO_CLI_ORDER_SHUFFLED);
-    PARSE(cero_train_option_table, &v, W("--config"), W("c.json"), W("--model=gpt2"), W("--data"),
-          W("a"), W("b"), W("--out"), W("o"), W("--steps"), W("7"), W("--seq-len"), W("32"),
-          W("--order"), W("sequential"), W("--seed"), W("5"), W("--no-weights"), W("--eval-data"),
-          W("e"), W("--eval-every"), W("4"), W("--set"), W("x=1"), W("--set"), W("y=2"),
-          W("--tokenizer"), W("t"), W("--threads"), W("2"), W("--no-eod"), W("--no-special"),
-          W("--print-config"));
+    parse(cero_train_option_table, line, &v);
     assert_string_equal(v.config, "c.json");
     assert_string_equal(v.model, "gpt2");
     assert_string_equal(v.out, "o");
@@ -52,14 +54,13 @@ static void test_train(void **state)
 static void test_generate(void **state)
 {
     cero_generate_options v = {0};
+    char line[] = "--model m --prompt '' --max-tokens 9 --temperature 0 --top-k 5 --top-p "
+                  "0.9 --seed 3 --threads 1 --tokenizer t --no-special --json";
     (void)state;
 
     cero_generate_options_set_defaults(&v);
     assert_true(v.max_tokens == 100 && v.temperature == 1 && v.top_k == 0 && v.top_p == 1);
-    PARSE(cero_generate_option_table, &v, W("--model"), W("m"), W("--prompt"), W(""),
-          W("--max-tokens"), W("9"), W("--temperature"), W("0"), W("--top-k"), W("5"), W("--top-p"),
-          W("0.9"), W("--seed"), W("3"), W("--threads"), W("1"), W("--tokenizer"), W("t"),
-          W("--no-special"), W("--json"));
+    parse(cero_generate_option_table, line, &v);
     assert_string_equal(v.prompt, "");
     assert_true(v.max_tokens == 9 && v.temperature == 0 && v.top_k == 5 && v.top_p == 0.9);
     assert_true(v.seed == 3 && v.threads == 1 && v.no_special && v.json);
@@ -71,10 +72,10 @@ static void test_plan(void **state)
 {
     cero_plan_options v = {0};
     cero_args_table table = {.options = cero_plan_option_table};
+    char line[] = "--model m --config c --seq-len 128 --set a=b --eval --dump --json";
     (void)state;
 
-    PARSE(cero_plan_option_table, &v, W("--model"), W("m"), W("--config"), W("c"), W("--seq-len"),
-          W("128"), W("--set"), W("a=b"), W("--eval"), W("--dump"), W("--json"));
+    parse(cero_plan_option_table, line, &v);
     assert_true(v.seq_len == 128 && v.eval && v.dump && v.json);
     assert_int_equal(v.set.count, 1);
     cero_args_cleanup(&table, &v);

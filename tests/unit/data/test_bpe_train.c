@@ -213,13 +213,30 @@ static void test_edges(void **state)
     cero_tokenizer_destroy(&t);
 }
 
+static void test_no_memory(void **state)
+{
+    CERO_UNUSED(state);
+    cero_status st = CERO_ERR_NOMEM;
+    for (uint64_t n = 1; st != CERO_OK; n++) {
+        cero_bpe_trainer *trainer = NULL;
+        cero_tokenizer *t = NULL;
+        cero_mem_fail_at(n);
+        st = cero_bpe_trainer_create(&(cero_bpe_train_params){.vocab_size = 270}, &trainer);
+        st = st == CERO_OK ? cero_bpe_trainer_add(trainer, "banana bandana", 14) : st;
+        st = st == CERO_OK ? cero_bpe_trainer_finish(trainer, &t) : st;
+        cero_mem_fail_at(0);
+        assert_true(st == CERO_OK || st == CERO_ERR_NOMEM);
+        cero_tokenizer_destroy(&t);
+        cero_bpe_trainer_destroy(&trainer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_example),
-        cmocka_unit_test(test_against_definition),
-        cmocka_unit_test(test_same_file),
-        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_example),   cmocka_unit_test(test_against_definition),
+        cmocka_unit_test(test_same_file), cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

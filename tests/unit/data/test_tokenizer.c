@@ -178,11 +178,11 @@ static void test_merge_forms(void **state)
 
     cero_text json = {0};
     small_byte_level_json(&(small_params){.merges = "[\"a b\", \"a b c\"]"}, &json);
-    assert_fails(cero_tokenizer_parse("x.json", json.data, json.length, NULL, &t), CERO_ERR_INVALID,
+    assert_fails(cero_tokenizer_parse("x.json", json.data, json.length, NULL, &t), CERO_ERR_CORRUPT,
                  "merge 1 is \"a b c\"");
     json.length = 0;
     small_byte_level_json(&(small_params){.merges = "[\"a b\", \"a q\"]"}, &json);
-    assert_fails(cero_tokenizer_parse("x.json", json.data, json.length, NULL, &t), CERO_ERR_INVALID,
+    assert_fails(cero_tokenizer_parse("x.json", json.data, json.length, NULL, &t), CERO_ERR_CORRUPT,
                  "merge 1 needs the token \"aq\"");
     cero_text_cleanup(&json);
 }
@@ -389,7 +389,7 @@ static void expect_error(const small_params *p, const char *message)
     cero_text json = {0};
     small_byte_level_json(p, &json);
     cero_status st = cero_tokenizer_parse("bad.json", json.data, json.length, NULL, &t);
-    assert_true(st == CERO_ERR_INVALID || st == CERO_ERR_CORRUPT || st == CERO_ERR_UNSUPPORTED);
+    assert_true(st == CERO_ERR_CORRUPT || st == CERO_ERR_UNSUPPORTED);
     assert_null(t);
     if (strstr(cero_error_message(), message) == NULL) {
         fail_msg("the message \"%s\" lacks \"%s\"", cero_error_message(), message);
@@ -506,7 +506,7 @@ static void test_save(void **state)
     assert_ok(cero_tokenizer_open(path, &t));
     cero_tokenizer_destroy(&t);
     assert_fails(cero_tokenizer_parse("a", json.data, json.length, "{\"eos_token\": \"<no>\"}", &t),
-                 CERO_ERR_INVALID, "eos_token \"<no>\" is not a token");
+                 CERO_ERR_CORRUPT, "eos_token \"<no>\" is not a token");
     cero_text_cleanup(&json);
     (void)unlink(path);
     assert_fails(cero_tokenizer_open(dir, &t), CERO_ERR_IO, "tokenizer.json");

@@ -536,6 +536,50 @@ static void test_tokenize_files(void **state)
     cero_tokenizer_destroy(&t);
 }
 
+/* The n-th allocation fails, for every n: an error, no leak, no file, no folder of bits. */
+static void test_no_memory(void **state)
+{
+    CERO_UNUSED(state);
+    cero_tokenizer *t = small_byte_level(&(small_params){0});
+    make_texts();
+    const char *const paths[] = {in_dir("texts"), in_dir("texts/b.txt")};
+    cero_token_stream_params p = {.path = paths, .path_count = 2, .tokenizer = t};
+    for (int pass = 0; pass < 2; pass++) {
+        char cache[300];
+        (void)snprintf(cache, sizeof(cache), "%s/cache3", dir);
+        p.cache_dir = pass == 0 ? NULL : cache;
+        cero_status st = CERO_ERR_NOMEM;
+        for (uint64_t n = 1; st != CERO_OK; n++) {
+            cero_token_stream *stream = NULL;
+            cero_mem_fail_at(n);
+            st = cero_token_stream_open(&p, &stream);
+            cero_mem_fail_at(0);
+            // The writer reports a folder it cannot open as IO, whatever the reason.
+            if (st != CERO_OK && st != CERO_ERR_NOMEM && st != CERO_ERR_IO) {
+                fail_msg("allocation %d: %s", (int)n, cero_error_string());
+            }
+            cero_token_stream_close(&stream);
+        }
+    }
+    for (size_t k = 2; k < CERO_COUNT_OF(kinds); k++) {
+        cero_status st = CERO_ERR_NOMEM;
+        for (uint64_t n = 1; st != CERO_OK; n++) {
+            cero_token_writer *writer = NULL;
+            cero_mem_fail_at(n);
+            st = cero_token_writer_open(in_dir(kinds[k].path), kinds[k].format, 261, &writer);
+            st = st == CERO_OK ? cero_tokenize_files(&p, writer, &(cero_token_stats){0}) : st;
+            st = st == CERO_OK ? cero_token_writer_commit(writer) : st;
+            cero_mem_fail_at(0);
+            // The writer reports a folder it cannot open as IO, whatever the reason.
+            if (st != CERO_OK && st != CERO_ERR_NOMEM && st != CERO_ERR_IO) {
+                fail_msg("allocation %d: %s", (int)n, cero_error_string());
+            }
+            cero_token_writer_close(&writer);
+        }
+    }
+    cero_tokenizer_destroy(&t);
+}
+
 /* The reference runs' tokens. */
 static void test_reference(void **state)
 {
@@ -585,7 +629,7 @@ int main(void)
         cmocka_unit_test(test_several_sources), cmocka_unit_test(test_text),
         cmocka_unit_test(test_text_refused),    cmocka_unit_test(test_cache_damage),
         cmocka_unit_test(test_writer_failure),  cmocka_unit_test(test_tokenize_files),
-        cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_no_memory),       cmocka_unit_test(test_reference),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
