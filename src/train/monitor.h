@@ -2,8 +2,9 @@
 /*
  * Monitors: who writes a run's scalars for other programs to draw (TensorBoard, CSV).
  *
- * Which scalars there are, and under which of DeepSpeed's tags, is decided here once; a monitor is a table of
- * functions that gets them as points. docs/metrics.md lists the tags. The x axis is samples, as in DeepSpeed.
+ * Which scalars there are, and under which of DeepSpeed's tags, is decided here once; a monitor is a
+ * table of functions that gets them as points. docs/metrics.md lists the tags. The x axis is samples,
+ * as in DeepSpeed.
  */
 #ifndef CERO_TRAIN_MONITOR_H
 #define CERO_TRAIN_MONITOR_H
@@ -25,8 +26,8 @@ typedef struct cero_monitor_point {
 /* All are required. Static storage. */
 typedef struct cero_monitor_ops {
     /*
-     * Creates files in `dir`, which exists. `points` holds every tag that will ever come; values mean nothing.
-     * Errors: IO, NOMEM.
+     * Creates files in `dir`, which exists. `points` holds every tag that will ever come; values mean
+     * nothing. Errors: IO, NOMEM.
      */
     cero_status (*open)(const char *dir, const cero_monitor_point *points, int count, void **out);
     /* Writes and flushes the points of a step; allocates nothing. Errors: IO. */

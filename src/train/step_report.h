@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the log says about steps: the times of `wall_clock_breakdown`, a reader that holds training up, and the
- * first skipped step of fp16. The progress line is the caller's; numbers for programs go to metrics.jsonl.
+ * What the log says about steps: the times of `wall_clock_breakdown`, a reader that holds training up,
+ * and the first skipped step of fp16. The progress line is the caller's; numbers for programs go to
+ * metrics.jsonl.
  */
 #ifndef CERO_TRAIN_STEP_REPORT_H
 #define CERO_TRAIN_STEP_REPORT_H
@@ -30,7 +31,7 @@ void cero_step_report_begin(cero_step_report *report, const cero_train_spec *spe
 /* Counts a step and logs what is due. Allocates nothing. Not collective. */
 void cero_step_report_add(cero_step_report *report, const cero_metrics_step *step);
 
-/* Logs the effective config (`dump_state`), a log line for each of its lines. Not collective. Errors: NOMEM. */
+/* Logs the effective config (`dump_state`), line by line. Not collective. Errors: NOMEM. */
 CERO_NODISCARD cero_status cero_step_report_config(const cero_train_config *config);
 
 #endif

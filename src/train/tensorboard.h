@@ -2,8 +2,9 @@
 /*
  * TensorBoard event files: framed records of protocol buffer messages, written by hand.
  *
- * A record is the payload's length (u64), its masked CRC-32C, the payload and the payload's masked CRC-32C, all
- * little-endian. The first payload names the format, each later one holds the scalars of a step.
+ * A record is the payload's length (u64), its masked CRC-32C, the payload and the payload's masked
+ * CRC-32C, all little-endian. The first payload names the format, each later one holds the scalars of
+ * a step.
  */
 #ifndef CERO_TRAIN_TENSORBOARD_H
 #define CERO_TRAIN_TENSORBOARD_H
