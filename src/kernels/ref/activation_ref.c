@@ -43,6 +43,11 @@ static float relu_slope(float x)
     return x <= 0.0f ? 0.0f : x > 0.0f ? 1.0f : x;
 }
 
+static float hyperbolic_tangent(float x)
+{
+    return tanhf(x);
+}
+
 static float tanh_slope(float x)
 {
     float t = tanhf(x);

@@ -27,7 +27,7 @@ KERNEL_INLINE vec vec_exp(vec x)
 }
 
 /* x + x^3 P(x^2) below 0.7, and 1 - 2 / (1 + e^2x) above: each where it loses no digits. */
-KERNEL_INLINE vec vec_tanh(vec x)
+KERNEL_INLINE vec hyperbolic_tangent(vec x)
 {
     vec z = x * x;
     vec p = vec_set(-0x1.6d8c54p-8f);
@@ -135,6 +135,6 @@ KERNEL_INLINE vec relu_slope(vec x)
 
 KERNEL_INLINE vec tanh_slope(vec x)
 {
-    vec t = vec_tanh(x);
+    vec t = hyperbolic_tangent(x);
     return vec_fnma(t, t, vec_set(1.0f));
 }
