@@ -62,6 +62,11 @@ KERNEL_INLINE vec vec_abs(vec x)
     return _mm256_andnot_ps(vec_set(-0.0f), x);
 }
 
+KERNEL_INLINE vec vec_sqrt(vec x)
+{
+    return _mm256_sqrt_ps(x);
+}
+
 KERNEL_INLINE vec vec_copy_sign(vec x, vec sign)
 {
     return _mm256_or_ps(x, _mm256_and_ps(sign, vec_set(-0.0f)));

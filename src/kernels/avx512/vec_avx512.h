@@ -64,6 +64,11 @@ KERNEL_INLINE vec vec_abs(vec x)
     return _mm512_abs_ps(x);
 }
 
+KERNEL_INLINE vec vec_sqrt(vec x)
+{
+    return _mm512_sqrt_ps(x);
+}
+
 KERNEL_INLINE vec vec_copy_sign(vec x, vec sign)
 {
     return _mm512_or_ps(x, _mm512_and_ps(sign, vec_set(-0.0f)));
