@@ -3,19 +3,11 @@
 #include "kernels/avx2/attention_words.h"
 #include "kernels/isa.h"
 
-#define ISA avx2
+#include "kernels/vector/attention_f32_tmpl.c"
 
-#include "kernels/attention_f32_tmpl.c"
+#include "kernels/vector/attention_tmpl.c"
 
-#include "kernels/attention_blocks_tmpl.c"
-
-#include "kernels/attention_row_tmpl.c"
-
-#include "kernels/attention_forward_tmpl.c"
-
-#include "kernels/attention_backward_tmpl.c"
-
-#define TEMPLATE "kernels/attention_twins_tmpl.c"
+#define TEMPLATE "kernels/attention_tmpl.c"
 #include "kernels/twins.h"
 
 void cero_kernels_attention_init_avx2(cero_kernels *k)

@@ -265,14 +265,19 @@ KERNEL_INLINE vec_int vec_int_set(uint32_t x)
     return _mm256_set1_epi32((int)x);
 }
 
+KERNEL_INLINE vec_int vec_int_load(const uint32_t *p)
+{
+    return _mm256_loadu_si256((const void *)p);
+}
+
 KERNEL_INLINE vec_int vec_int_add(vec_int a, vec_int b)
 {
     return _mm256_add_epi32(a, b);
 }
 
-KERNEL_INLINE vec_int vec_int_xor(vec_int a, vec_int b)
+KERNEL_INLINE vec_int vec_int_xor3(vec_int a, vec_int b, vec_int c)
 {
-    return _mm256_xor_si256(a, b);
+    return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
 }
 
 /* high + 1 where `sum` wrapped below `low`. */
@@ -314,12 +319,10 @@ KERNEL_INLINE void vec_int_store_interleaved(uint32_t *out, vec_int w0, vec_int 
     _mm256_storeu_si256((void *)(out + 24), _mm256_unpackhi_epi64(b, d));
 }
 
-/* Lanes whose word is at least `threshold`, of the words at p. */
-KERNEL_INLINE vec_mask vec_int_reaches(const uint32_t *p, uint32_t threshold)
+/* Lanes whose word is at least `threshold`. */
+KERNEL_INLINE vec_mask vec_int_reaches(vec_int words, uint32_t threshold)
 {
-    __m256i words = _mm256_loadu_si256((const void *)p);
     __m256i most = _mm256_max_epu32(words, vec_int_set(threshold));
-
     return _mm256_castsi256_ps(_mm256_cmpeq_epi32(most, words));
 }
 

@@ -79,7 +79,7 @@ KERNEL_INLINE vec vec_round(vec x)
     return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* x * 2^n for whole n */
+/* x * 2^n for whole n; the instruction takes the floor of others. */
 KERNEL_INLINE vec vec_scale2(vec x, vec n)
 {
     return _mm512_scalef_ps(x, n);
@@ -253,14 +253,19 @@ KERNEL_INLINE vec_int vec_int_set(uint32_t x)
     return _mm512_set1_epi32((int)x);
 }
 
+KERNEL_INLINE vec_int vec_int_load(const uint32_t *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
 KERNEL_INLINE vec_int vec_int_add(vec_int a, vec_int b)
 {
     return _mm512_add_epi32(a, b);
 }
 
-KERNEL_INLINE vec_int vec_int_xor(vec_int a, vec_int b)
+KERNEL_INLINE vec_int vec_int_xor3(vec_int a, vec_int b, vec_int c)
 {
-    return _mm512_xor_si512(a, b);
+    return _mm512_ternarylogic_epi32(a, b, c, 0x96);
 }
 
 /* high + 1 where `sum` wrapped below `low`. */
@@ -277,8 +282,8 @@ KERNEL_INLINE vec_int vec_int_mul(vec_int a, uint32_t factor, vec_int *high)
     vec_int even = _mm512_mul_epu32(a, f);
     vec_int odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), f);
 
-    *high = _mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xAAAA, odd);
-    return _mm512_mask_mov_epi32(even, 0xAAAA, _mm512_slli_epi64(odd, 32));
+    *high = _mm512_mask_shuffle_epi32(odd, 0x5555, even, (_MM_PERM_ENUM)0xF5);
+    return _mm512_mask_shuffle_epi32(even, 0xAAAA, odd, (_MM_PERM_ENUM)0xA0);
 }
 
 /* The order of blocks in lanes that vec_int_store_interleaved undoes. */
@@ -302,10 +307,10 @@ KERNEL_INLINE void vec_int_store_interleaved(uint32_t *out, vec_int w0, vec_int 
     _mm512_storeu_si512(out + 48, _mm512_unpackhi_epi64(b, d));
 }
 
-/* Lanes whose word is at least `threshold`, of the words at p. */
-KERNEL_INLINE vec_mask vec_int_reaches(const uint32_t *p, uint32_t threshold)
+/* Lanes whose word is at least `threshold`. */
+KERNEL_INLINE vec_mask vec_int_reaches(vec_int words, uint32_t threshold)
 {
-    return _mm512_cmpge_epu32_mask(_mm512_loadu_si512(p), vec_int_set(threshold));
+    return _mm512_cmpge_epu32_mask(words, vec_int_set(threshold));
 }
 
 #endif

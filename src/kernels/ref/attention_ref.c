@@ -174,7 +174,7 @@ static void backward(cero_dtype dtype, const cero_attention_args *args)
     }
 }
 
-#define TEMPLATE "kernels/attention_twins_tmpl.c"
+#define TEMPLATE "kernels/attention_tmpl.c"
 #include "kernels/twins.h"
 
 void cero_kernels_attention_init_ref(cero_kernels *k)

@@ -4,8 +4,9 @@
 KERNEL_INLINE void FN(dropout_step)(int64_t m, const uint32_t *words, uint32_t threshold,
                                     float scale, const ELEMENT *x, ELEMENT *y)
 {
+    vec_mask is_kept = vec_int_reaches(vec_int_load(words), threshold);
     vec scaled = vec_set(scale) * LOAD_PART(x, m);
-    STORE_PART(y, m, vec_select(vec_int_reaches(words, threshold), scaled, vec_set(0.0f)));
+    STORE_PART(y, m, vec_select(is_kept, scaled, vec_set(0.0f)));
 }
 
 static void FN(dropout)(int64_t n, cero_rng_key key, uint64_t sample, uint64_t element,

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What blocked attention is made of: packing into the layouts of the products, and the product of a
- * register tile. Included, never compiled alone, by a file that defines the vector words and
+ * register tile. Included, never compiled alone, by a file that defines the vector words, load_any and
  *   PAIR             elements of a step: 1 (f32) or 2 (bf16), a step being 32 bits of a product's
  *                    inner dimension
- *   vf_dot           acc + a . b over one step in each lane
- *   load_along       LANES steps that run along a row
- *   load_across      LANES steps of which lane l holds column at + l of PAIR rows
- *   put_along        2 * LANES f32 lanes as steps that run along a row
- *   put_across       two rows of 2 * LANES f32 lanes as rows of steps that run across them
+ *   vec_dot          acc + a . b over one step in each lane
+ *   load_along       VEC_WIDTH steps that run along a row
+ *   load_across      VEC_WIDTH steps of which lane l holds column at + l of PAIR rows
+ *   put_along        2 * VEC_WIDTH f32 lanes as steps that run along a row
+ *   put_across       two rows of 2 * VEC_WIDTH f32 lanes as rows of steps that run across them
  *
  * All products are computed transposed, with queries in the lanes: the softmax then reduces over keys
  * with vertical operations only, and the probabilities come out in the layout of the next product.
  * The left factor is a row-major array of steps; the right one is panels [steps][WIDTH] of 2 vectors.
  */
 enum {
-    WIDTH = 2 * LANES, /* queries, or columns of a head, that a panel holds */
-    KEYS = 64,         /* keys of a block */
+    WIDTH = 2 * VEC_WIDTH, /* queries, or columns of a head, that a panel holds */
+    KEYS = 64,             /* keys of a block */
     KEY_STEPS = KEYS / PAIR,
     BLOCK_QUERIES = 64, /* queries of a block of backward */
     BLOCK_STEPS = BLOCK_QUERIES / PAIR,
@@ -39,8 +39,8 @@ typedef struct matrix {
 /* Sizes that follow from head_dim. */
 typedef struct head_sizes {
     int64_t steps;   /* of an inner product over head_dim */
-    int64_t step_ld; /* steps between packed rows: a multiple of LANES */
-    int64_t rows;    /* head_dim rounded up to LANES */
+    int64_t step_ld; /* steps between packed rows: a multiple of VEC_WIDTH */
+    int64_t rows;    /* head_dim rounded up to VEC_WIDTH */
     int64_t panels;  /* that hold head_dim columns */
 } head_sizes;
 
@@ -50,7 +50,7 @@ typedef struct cutter {
     int64_t used;
 } cutter;
 
-INLINE float *cut(cutter *c, int64_t count)
+KERNEL_INLINE float *cut(cutter *c, int64_t count)
 {
     float *at = c->base == NULL ? NULL : c->base + c->used;
 
@@ -58,12 +58,12 @@ INLINE float *cut(cutter *c, int64_t count)
     return at;
 }
 
-INLINE int64_t round_up(int64_t n, int64_t unit)
+KERNEL_INLINE int64_t round_up(int64_t n, int64_t unit)
 {
     return (n + unit - 1) / unit * unit;
 }
 
-INLINE int64_t smaller(int64_t a, int64_t b)
+KERNEL_INLINE int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -73,8 +73,8 @@ static head_sizes sizes_of(int64_t head_dim)
     int64_t steps = (head_dim + PAIR - 1) / PAIR;
     return (head_sizes){
         .steps = steps,
-        .step_ld = round_up(steps, LANES),
-        .rows = round_up(head_dim, LANES),
+        .step_ld = round_up(steps, VEC_WIDTH),
+        .rows = round_up(head_dim, VEC_WIDTH),
         .panels = (head_dim + WIDTH - 1) / WIDTH,
     };
 }
@@ -87,7 +87,7 @@ static matrix rows_of(cero_dtype dtype, const void *data, int64_t stride, int64_
     return (matrix){dtype, (const char *)data + offset, stride, count, cols};
 }
 
-INLINE const void *row_at(const matrix *m, int64_t row)
+KERNEL_INLINE const void *row_at(const matrix *m, int64_t row)
 {
     size_t size = m->dtype == CERO_DTYPE_F32 ? 4 : 2;
     return (const char *)m->data + (size_t)(row * m->stride) * size;
@@ -124,31 +124,40 @@ static void prefetch_keys(cero_dtype dtype, const cero_attention_args *a, int64_
     }
 }
 
-INLINE vf steps_along(const matrix *m, int64_t row, int64_t step)
+KERNEL_INLINE vec steps_along(const matrix *m, int64_t row, int64_t step)
 {
     if (row >= m->rows || step * PAIR >= m->cols) {
-        return vf_zero();
+        return vec_set(0.0f);
     }
     return load_along(m->dtype, row_at(m, row), step * PAIR, m->cols - step * PAIR);
 }
 
-INLINE vf steps_across(const matrix *m, int64_t step, int64_t col)
+KERNEL_INLINE vec steps_across(const matrix *m, int64_t step, int64_t col)
 {
     int64_t row = step * PAIR;
 
     if (row >= m->rows || col >= m->cols) {
-        return vf_zero();
+        return vec_set(0.0f);
     }
     const void *next = row + PAIR <= m->rows ? row_at(m, row + PAIR - 1) : NULL;
     return load_across(m->dtype, row_at(m, row), next, col, m->cols - col);
+}
+
+/* out[i * ld + l] = lane i of t[l] */
+KERNEL_INLINE void put_transposed(vec t[VEC_WIDTH], int64_t ld, float *out)
+{
+    transpose_lanes(t);
+    for (int64_t i = 0; i < VEC_WIDTH; i++) {
+        store_f32(out + i * ld, t[i]);
+    }
 }
 
 /* out[row][step], rows 0 .. rows-1 */
 static void pack_along(const matrix *m, int64_t rows, int64_t ld, float *out)
 {
     for (int64_t row = 0; row < rows; row++) {
-        for (int64_t step = 0; step < ld; step += LANES) {
-            vf_store(out + row * ld + step, steps_along(m, row, step));
+        for (int64_t step = 0; step < ld; step += VEC_WIDTH) {
+            store_f32(out + row * ld + step, steps_along(m, row, step));
         }
     }
 }
@@ -156,16 +165,13 @@ static void pack_along(const matrix *m, int64_t rows, int64_t ld, float *out)
 /* A panel out[step][row] of WIDTH rows: the right factor of a product over the columns. */
 static void pack_along_transposed(const matrix *m, int64_t ld, float *out)
 {
-    for (int64_t row = 0; row < WIDTH; row += LANES) {
-        for (int64_t step = 0; step < ld; step += LANES) {
-            vf t[LANES];
-            for (int64_t i = 0; i < LANES; i++) {
+    for (int64_t row = 0; row < WIDTH; row += VEC_WIDTH) {
+        for (int64_t step = 0; step < ld; step += VEC_WIDTH) {
+            vec t[VEC_WIDTH];
+            for (int64_t i = 0; i < VEC_WIDTH; i++) {
                 t[i] = steps_along(m, row + i, step);
             }
-            transpose_lanes(t);
-            for (int64_t i = 0; i < LANES; i++) {
-                vf_store(out + (step + i) * WIDTH + row, t[i]);
-            }
+            put_transposed(t, WIDTH, out + step * WIDTH + row);
         }
     }
 }
@@ -176,8 +182,8 @@ static void pack_across(const matrix *m, int64_t steps, int64_t panels, float *o
     for (int64_t panel = 0; panel < panels; panel++) {
         for (int64_t step = 0; step < steps; step++) {
             float *to = out + (panel * steps + step) * WIDTH;
-            vf_store(to, steps_across(m, step, panel * WIDTH));
-            vf_store(to + LANES, steps_across(m, step, panel * WIDTH + LANES));
+            store_f32(to, steps_across(m, step, panel * WIDTH));
+            store_f32(to + VEC_WIDTH, steps_across(m, step, panel * WIDTH + VEC_WIDTH));
         }
     }
 }
@@ -185,46 +191,34 @@ static void pack_across(const matrix *m, int64_t steps, int64_t panels, float *o
 /* out[column][step] of KEYS rows: the left factor of a product over the rows. */
 static void pack_across_transposed(const matrix *m, int64_t cols, float *out)
 {
-    for (int64_t col = 0; col < cols; col += LANES) {
-        for (int64_t step = 0; step < KEY_STEPS; step += LANES) {
-            vf t[LANES];
-            for (int64_t i = 0; i < LANES; i++) {
+    for (int64_t col = 0; col < cols; col += VEC_WIDTH) {
+        for (int64_t step = 0; step < KEY_STEPS; step += VEC_WIDTH) {
+            vec t[VEC_WIDTH];
+            for (int64_t i = 0; i < VEC_WIDTH; i++) {
                 t[i] = steps_across(m, step + i, col);
             }
-            transpose_lanes(t);
-            for (int64_t i = 0; i < LANES; i++) {
-                vf_store(out + (col + i) * KEY_STEPS + step, t[i]);
-            }
+            put_transposed(t, KEY_STEPS, out + col * KEY_STEPS + step);
         }
     }
 }
 
 /* acc = TILE_ROWS rows of the left factor times a panel. */
-INLINE void tile_product(int64_t steps, const float *a, int64_t lda, const float *b,
-                         vf acc[TILE_ROWS][2])
+KERNEL_INLINE void tile_product(int64_t steps, const float *a, int64_t lda, const float *b,
+                                vec acc[TILE_ROWS][2])
 {
     for (int r = 0; r < TILE_ROWS; r++) {
-        acc[r][0] = vf_zero();
-        acc[r][1] = vf_zero();
+        acc[r][0] = vec_set(0.0f);
+        acc[r][1] = vec_set(0.0f);
     }
     for (int64_t s = 0; s < steps; s++) {
-        vf b0 = vf_load(b + s * WIDTH);
-        vf b1 = vf_load(b + s * WIDTH + LANES);
+        vec b0 = load_f32(b + s * WIDTH);
+        vec b1 = load_f32(b + s * WIDTH + VEC_WIDTH);
         for (int r = 0; r < TILE_ROWS; r++) {
-            vf x = vf_set1(a[r * lda + s]);
-            acc[r][0] = vf_dot(acc[r][0], x, b0);
-            acc[r][1] = vf_dot(acc[r][1], x, b1);
+            vec x = vec_set(a[r * lda + s]);
+            acc[r][0] = vec_dot(acc[r][0], x, b0);
+            acc[r][1] = vec_dot(acc[r][1], x, b1);
         }
     }
-}
-
-/* Bit l: key `key` is visible to the query of lane l, whose position is first + l. */
-INLINE uint32_t visible_bits(int64_t key, int64_t first)
-{
-    uint32_t all = WIDTH == 32 ? 0xFFFFFFFFu : (1u << (WIDTH % 32)) - 1u;
-    int64_t hidden = key - first;
-
-    return hidden <= 0 ? all : hidden >= WIDTH ? 0u : all & all << hidden;
 }
 
 /* Where finished rows go. */
@@ -249,17 +243,17 @@ static void store_transposed(const target *to, const float *x, const float *fact
     matrix rows = {to->dtype, to->data, to->stride, to->rows, to->cols};
 
     prefetch_rows(&rows);
-    for (int64_t lane = 0; lane < to->rows; lane += LANES) {
-        vf scale = vf_load(factor + lane);
-        for (int64_t col = 0; col < to->cols; col += LANES) {
-            vf t[LANES];
-            for (int64_t i = 0; i < LANES; i++) {
-                t[i] = vf_mul(vf_load(x + (col + i) * WIDTH + lane), scale);
+    for (int64_t lane = 0; lane < to->rows; lane += VEC_WIDTH) {
+        vec scale = load_f32(factor + lane);
+        for (int64_t col = 0; col < to->cols; col += VEC_WIDTH) {
+            vec t[VEC_WIDTH];
+            for (int64_t i = 0; i < VEC_WIDTH; i++) {
+                t[i] = load_f32(x + (col + i) * WIDTH + lane) * scale;
             }
             transpose_lanes(t);
-            for (int64_t i = 0; i < LANES && lane + i < to->rows; i++) {
+            for (int64_t i = 0; i < VEC_WIDTH && lane + i < to->rows; i++) {
                 int64_t at = (lane + i) * to->stride + col;
-                store_f32(to->dtype, to->data, at, to->cols - col, t[i]);
+                store_any(to->dtype, to->data, at, to->cols - col, t[i]);
             }
         }
     }

@@ -51,55 +51,56 @@ static void forward_cut(forward_work *w, int64_t query_count, cutter *c)
 }
 
 /* S^T of the panel, hidden scores -inf; raises max to the largest. */
-static void forward_scores(const forward_work *w, const panel_keys *at, vf max[2])
+static void forward_scores(const forward_work *w, const panel_keys *at, vec max[2])
 {
-    vf factor = vf_set1(w->args->scale * log2_e);
-    vf lowest = vf_set1(-INFINITY);
+    vec factor = vec_set(w->args->scale * log2_e);
+    vec lowest = vec_set(-INFINITY);
     const float *q = w->q + at->panel * w->size.step_ld * WIDTH;
 
     for (int64_t row = 0; row < at->rows; row += TILE_ROWS) {
-        vf acc[TILE_ROWS][2];
+        vec acc[TILE_ROWS][2];
         tile_product(w->size.steps, w->keys + row * w->size.step_ld, w->size.step_ld, q, acc);
         bool is_masked = at->key + row + TILE_ROWS - 1 > at->position;
         for (int r = 0; r < TILE_ROWS; r++) {
             float *to = w->scores + (row + r) * WIDTH;
-            vf s0 = vf_mul(acc[r][0], factor);
-            vf s1 = vf_mul(acc[r][1], factor);
+            vec s0 = acc[r][0] * factor;
+            vec s1 = acc[r][1] * factor;
             if (is_masked) {
                 uint32_t bits = visible_bits(at->key + row + r, at->position);
-                s0 = vf_where(bits, s0, lowest);
-                s1 = vf_where(bits >> LANES, s1, lowest);
+                s0 = vec_select(vec_mask_of(bits), s0, lowest);
+                s1 = vec_select(vec_mask_of(bits >> VEC_WIDTH), s1, lowest);
             }
-            max[0] = vf_max(max[0], s0);
-            max[1] = vf_max(max[1], s1);
-            vf_store(to, s0);
-            vf_store(to + LANES, s1);
+            max[0] = vec_max(max[0], s0);
+            max[1] = vec_max(max[1], s1);
+            store_f32(to, s0);
+            store_f32(to + VEC_WIDTH, s1);
         }
     }
 }
 
 /* P^T = 2^(S^T - base), the layout of a right factor; adds to sum before dropout. */
-static void forward_weights(const forward_work *w, const panel_keys *at, const vf base[2],
-                            vf sum[2])
+static void forward_weights(const forward_work *w, const panel_keys *at, const vec base[2],
+                            vec sum[2])
 {
     const cero_attention_args *a = w->args;
     uint32_t buffer[KEYS + 8];
     const uint32_t *keep = NULL;
-    vf drop_scale = vf_set1(a->drop_scale);
+    vec drop_scale = vec_set(a->drop_scale);
 
     if (a->drop_threshold != 0) {
         keep = keep_bits(a, at->query, at->key, at->rows, buffer);
     }
     for (int64_t row = 0; row < at->rows; row += 2) {
-        vf p[2][2];
+        vec p[2][2];
         for (int r = 0; r < 2; r++) {
             const float *from = w->scores + (row + r) * WIDTH;
             for (int h = 0; h < 2; h++) {
-                p[r][h] = vf_exp2(vf_sub(vf_load(from + h * LANES), base[h]));
-                sum[h] = vf_add(sum[h], p[r][h]);
+                p[r][h] = vec_exp2(load_f32(from + h * VEC_WIDTH) - base[h]);
+                sum[h] = sum[h] + p[r][h];
                 if (keep != NULL) {
-                    vf kept = vf_mul(p[r][h], drop_scale);
-                    p[r][h] = vf_where(keep[row + r] >> (h * LANES), kept, vf_zero());
+                    vec kept = p[r][h] * drop_scale;
+                    p[r][h] = vec_select(vec_mask_of(keep[row + r] >> (h * VEC_WIDTH)), kept,
+                                         vec_set(0.0f));
                 }
             }
         }
@@ -113,29 +114,29 @@ static void forward_panel(const forward_work *w, const panel_keys *at)
     float *max_at = w->max + at->panel * WIDTH;
     float *sum_at = w->sum + at->panel * WIDTH;
     float *acc_at = w->acc + at->panel * w->size.rows * WIDTH;
-    vf base[2];
-    vf shrink[2];
-    vf sum[2];
-    vf max[2] = {vf_load(max_at), vf_load(max_at + LANES)};
+    vec base[2];
+    vec shrink[2];
+    vec sum[2];
+    vec max[2] = {load_f32(max_at), load_f32(max_at + VEC_WIDTH)};
 
     forward_scores(w, at, max);
     for (int h = 0; h < 2; h++) {
         // While all scores are -inf the maximum is no number to subtract.
-        base[h] = vf_finite_base(max[h]);
-        shrink[h] = vf_exp2(vf_sub(vf_load(max_at + h * LANES), base[h]));
-        sum[h] = vf_mul(vf_load(sum_at + h * LANES), shrink[h]);
-        vf_store(max_at + h * LANES, max[h]);
+        base[h] = finite_base(max[h]);
+        shrink[h] = vec_exp2(load_f32(max_at + h * VEC_WIDTH) - base[h]);
+        sum[h] = load_f32(sum_at + h * VEC_WIDTH) * shrink[h];
+        store_f32(max_at + h * VEC_WIDTH, max[h]);
     }
     forward_weights(w, at, base, sum);
-    vf_store(sum_at, sum[0]);
-    vf_store(sum_at + LANES, sum[1]);
+    store_f32(sum_at, sum[0]);
+    store_f32(sum_at + VEC_WIDTH, sum[1]);
     for (int64_t row = 0; row < w->size.rows; row += TILE_ROWS) {
-        vf acc[TILE_ROWS][2];
+        vec acc[TILE_ROWS][2];
         tile_product(at->rows / PAIR, w->values + row * KEY_STEPS, KEY_STEPS, w->weights, acc);
         for (int r = 0; r < TILE_ROWS; r++) {
             float *to = acc_at + (row + r) * WIDTH;
-            vf_store(to, vf_fma(vf_load(to), shrink[0], acc[r][0]));
-            vf_store(to + LANES, vf_fma(vf_load(to + LANES), shrink[1], acc[r][1]));
+            store_f32(to, vec_fma(load_f32(to), shrink[0], acc[r][0]));
+            store_f32(to + VEC_WIDTH, vec_fma(load_f32(to + VEC_WIDTH), shrink[1], acc[r][1]));
         }
     }
 }

@@ -69,38 +69,39 @@ static void panel_product(const head_sizes *size, int64_t rows, const float *lef
                           const float *right, float *out)
 {
     for (int64_t row = 0; row < rows; row += TILE_ROWS) {
-        vf acc[TILE_ROWS][2];
+        vec acc[TILE_ROWS][2];
         tile_product(size->steps, left + row * size->step_ld, size->step_ld, right, acc);
         for (int r = 0; r < TILE_ROWS; r++) {
-            vf_store(out + (row + r) * WIDTH, acc[r][0]);
-            vf_store(out + (row + r) * WIDTH + LANES, acc[r][1]);
+            store_f32(out + (row + r) * WIDTH, acc[r][0]);
+            store_f32(out + (row + r) * WIDTH + VEC_WIDTH, acc[r][1]);
         }
     }
 }
 
 /* One vector of P^T and dS^T; `visible` and `keep` hold the bits of its lanes. */
 typedef struct lane_state {
-    vf lse;
-    vf delta;
-    vf factor; /* scale * log2(e) */
-    vf scale;
-    vf drop_scale;
+    vec lse;
+    vec delta;
+    vec factor; /* scale * log2(e) */
+    vec scale;
+    vec drop_scale;
 } lane_state;
 
-INLINE void rebuild(const lane_state *lane, uint32_t visible, const uint32_t *keep, vf *s, vf *dp)
+KERNEL_INLINE void rebuild(const lane_state *lane, uint32_t visible, const uint32_t *keep, vec *s,
+                           vec *dp)
 {
-    vf p = vf_exp2(vf_sub(vf_mul(*s, lane->factor), lane->lse));
-    vf kept = p;
-    vf grad = *dp;
+    vec p = vec_exp2(*s * lane->factor - lane->lse);
+    vec kept = p;
+    vec grad = *dp;
 
-    p = vf_where(visible, p, vf_zero());
+    p = vec_select(vec_mask_of(visible), p, vec_set(0.0f));
     kept = p;
     if (keep != NULL) {
-        kept = vf_where(*keep, vf_mul(p, lane->drop_scale), vf_zero());
-        grad = vf_where(*keep, vf_mul(grad, lane->drop_scale), vf_zero());
+        kept = vec_select(vec_mask_of(*keep), p * lane->drop_scale, vec_set(0.0f));
+        grad = vec_select(vec_mask_of(*keep), grad * lane->drop_scale, vec_set(0.0f));
     }
     *s = kept;
-    *dp = vf_mul(vf_mul(p, vf_sub(grad, lane->delta)), lane->scale);
+    *dp = (p * (grad - lane->delta)) * lane->scale;
 }
 
 /* From S^T and dP^T of a panel: P^T and dS^T in the layouts of the products. */
@@ -115,24 +116,24 @@ static void backward_weights(const backward_work *w, const panel_keys *at)
 
     for (int h = 0; h < 2; h++) {
         lanes[h] = (lane_state){
-            .lse = vf_load(w->lse + at->panel * WIDTH + h * LANES),
-            .delta = vf_load(w->delta + at->panel * WIDTH + h * LANES),
-            .factor = vf_set1(a->scale * log2_e),
-            .scale = vf_set1(a->scale),
-            .drop_scale = vf_set1(a->drop_scale),
+            .lse = load_f32(w->lse + at->panel * WIDTH + h * VEC_WIDTH),
+            .delta = load_f32(w->delta + at->panel * WIDTH + h * VEC_WIDTH),
+            .factor = vec_set(a->scale * log2_e),
+            .scale = vec_set(a->scale),
+            .drop_scale = vec_set(a->drop_scale),
         };
     }
     for (int64_t row = 0; row < at->rows; row += 2) {
-        vf p[2][2];
-        vf ds[2][2];
+        vec p[2][2];
+        vec ds[2][2];
         for (int r = 0; r < 2; r++) {
             uint32_t visible = visible_bits(at->key + row + r, at->position);
             for (int h = 0; h < 2; h++) {
-                p[r][h] = vf_load(w->scores + (row + r) * WIDTH + h * LANES);
-                ds[r][h] = vf_load(w->dp + (row + r) * WIDTH + h * LANES);
-                uint32_t kept = keep == NULL ? 0 : keep[row + r] >> (h * LANES);
-                rebuild(&lanes[h], visible >> (h * LANES), keep == NULL ? NULL : &kept, &p[r][h],
-                        &ds[r][h]);
+                p[r][h] = load_f32(w->scores + (row + r) * WIDTH + h * VEC_WIDTH);
+                ds[r][h] = load_f32(w->dp + (row + r) * WIDTH + h * VEC_WIDTH);
+                uint32_t kept = keep == NULL ? 0 : keep[row + r] >> (h * VEC_WIDTH);
+                rebuild(&lanes[h], visible >> (h * VEC_WIDTH), keep == NULL ? NULL : &kept,
+                        &p[r][h], &ds[r][h]);
             }
             put_along(w->weights + (row + r) * BLOCK_STEPS + col, p[r]);
             put_along(w->ds + (row + r) * BLOCK_STEPS + col, ds[r]);
@@ -151,31 +152,32 @@ static void backward_panel(const backward_work *w, const panel_keys *at)
     panel_product(&w->size, at->rows, w->values, w->dout + query_at, w->dp);
     backward_weights(w, at);
     for (int64_t row = 0; row < w->size.rows; row += TILE_ROWS) {
-        vf acc[TILE_ROWS][2];
+        vec acc[TILE_ROWS][2];
         tile_product(at->rows / PAIR, w->key_cols + row * KEY_STEPS, KEY_STEPS, w->ds_cols, acc);
         for (int r = 0; r < TILE_ROWS; r++) {
             float *to = dq + (row + r) * WIDTH;
-            vf_store(to, vf_add(vf_load(to), acc[r][0]));
-            vf_store(to + LANES, vf_add(vf_load(to + LANES), acc[r][1]));
+            store_f32(to, load_f32(to) + acc[r][0]);
+            store_f32(to + VEC_WIDTH, load_f32(to + VEC_WIDTH) + acc[r][1]);
         }
     }
 }
 
 /* Adds a tile to rows of head_dim elements, of which `rows` and `cols` exist. */
-INLINE void add_tile(vf acc[TILE_ROWS][2], int64_t rows, int64_t cols, int64_t ld, float *to)
+KERNEL_INLINE void add_tile(vec acc[TILE_ROWS][2], int64_t rows, int64_t cols, int64_t ld,
+                            float *to)
 {
     if (rows >= TILE_ROWS && cols >= WIDTH) {
         for (int r = 0; r < TILE_ROWS; r++) {
             float *row = to + r * ld;
-            vf_store(row, vf_add(vf_load(row), acc[r][0]));
-            vf_store(row + LANES, vf_add(vf_load(row + LANES), acc[r][1]));
+            store_f32(row, load_f32(row) + acc[r][0]);
+            store_f32(row + VEC_WIDTH, load_f32(row + VEC_WIDTH) + acc[r][1]);
         }
         return;
     }
     float tile[TILE_ROWS][WIDTH];
     for (int r = 0; r < TILE_ROWS; r++) {
-        vf_store(tile[r], acc[r][0]);
-        vf_store(tile[r] + LANES, acc[r][1]);
+        store_f32(tile[r], acc[r][0]);
+        store_f32(tile[r] + VEC_WIDTH, acc[r][1]);
     }
     for (int64_t r = 0; r < smaller(rows, TILE_ROWS); r++) {
         for (int64_t c = 0; c < smaller(cols, WIDTH); c++) {
@@ -195,7 +197,7 @@ static void add_key_grad(const backward_work *w, const block_keys *at, const flo
         int64_t hidden = at->key + row - at->position;
         int64_t first = hidden > 0 ? hidden / PAIR : 0;
         for (int64_t panel = 0; panel < w->size.panels; panel++) {
-            vf acc[TILE_ROWS][2];
+            vec acc[TILE_ROWS][2];
             tile_product(steps - first, left + row * BLOCK_STEPS + first, BLOCK_STEPS,
                          cols + (panel * BLOCK_STEPS + first) * WIDTH, acc);
             add_tile(acc, at->keys - row, head_dim - panel * WIDTH, head_dim,
@@ -233,14 +235,14 @@ static float row_delta(const backward_work *w, int64_t query)
     const cero_attention_args *a = w->args;
     matrix out = rows_of(w->dtype, a->out, a->out_stride, query, 1, a->head_dim);
     matrix dout = rows_of(w->dtype, a->dout, a->out_stride, query, 1, a->head_dim);
-    vf sum = vf_zero();
+    vec sum = vec_set(0.0f);
 
-    for (int64_t c = 0; c < a->head_dim; c += LANES) {
-        vf x = load_f32(w->dtype, out.data, c, a->head_dim - c);
-        vf y = load_f32(w->dtype, dout.data, c, a->head_dim - c);
-        sum = vf_fma(x, y, sum);
+    for (int64_t c = 0; c < a->head_dim; c += VEC_WIDTH) {
+        vec x = load_any(w->dtype, out.data, c, a->head_dim - c);
+        vec y = load_any(w->dtype, dout.data, c, a->head_dim - c);
+        sum = vec_fma(x, y, sum);
     }
-    return vf_sum(sum);
+    return vec_sum(sum);
 }
 
 /* Rows of the queries' tensors. */
@@ -293,8 +295,8 @@ static void backward_load(const backward_work *w, const block_keys *at)
         pack_along_transposed(&rows.dout, w->size.step_ld, w->dout + to);
     }
     float *dq = w->dq + panel * w->size.rows * WIDTH;
-    for (int64_t i = 0; i < BLOCK_PANELS * w->size.rows * WIDTH; i += LANES) {
-        vf_store(dq + i, vf_zero());
+    for (int64_t i = 0; i < BLOCK_PANELS * w->size.rows * WIDTH; i += VEC_WIDTH) {
+        store_f32(dq + i, vec_set(0.0f));
     }
 }
 
