@@ -22,7 +22,7 @@ THIRD_PARTY = {
     "dnnl.h": ("src/device/cpu",),
     "dnnl_version.h": ("src/device/cpu",),
     "omp.h": ("src/device", "src/data"),
-    "pcre2.h": ("src/data",),
+    "pcre2.h": ("src/data", "tests"),
     "xxhash.h": ("src/base", "src/ckpt", "src/data"),
     "liburing.h": ("src/offload",),
     "hwloc.h": ("src/device/cpu",),

@@ -24,7 +24,7 @@ compile_alone() { # <header> <compiler> <flag…>
 while IFS= read -r header; do
     # Headers that are parts of a template say so: they have no guard, or need what comes before them.
     # Their users compile them.
-    if head -n 12 "$header" | tr -s '\n *' ' ' | grep -qE 'is no include guard|Included after'; then
+    if head -n 12 "$header" | tr -s '\n *' ' ' | grep -qE 'is no include guard|Included after|the file that includes this'; then
         continue
     fi
     case $header in

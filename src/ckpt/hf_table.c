@@ -84,7 +84,7 @@ static void add_gpt2_layer(builder *b, const cero_model_spec *s)
 
 static void add_linear(builder *b, const char *name, int64_t out, int64_t in, bool has_bias)
 {
-    char full[CERO_HF_MAX_NAME];
+    char full[CERO_HF_MAX_NAME / 2]; // with the layer's name before it, it fits an entry
 
     (void)snprintf(full, sizeof(full), "%s.weight", name);
     add_matrix(b, full, out, in);

@@ -141,6 +141,7 @@ static void visit(void *context, const cero_metrics_step *step)
         .lr = step->stats.lr,
         .tokens_per_second = (double)step->step_tokens / step->step_seconds,
         .step_seconds = step->step_seconds,
+        .skipped = step->stats.skipped,
     };
 
     if (!run->cli->common.quiet) {

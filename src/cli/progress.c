@@ -71,8 +71,12 @@ void cero_progress_format(const cero_progress_params *params, const cero_progres
     cero_text facts = {0};
     char duration[32];
 
-    cero_text_printf(&facts, "step %lld/%lld  loss %.4f  lr %.3g  ", (long long)step->step,
-                     (long long)params->total_steps, step->loss, step->lr);
+    cero_text_printf(&facts, "step %lld/%lld  ", (long long)step->step,
+                     (long long)params->total_steps);
+    if (step->skipped > 0) {
+        cero_text_printf(&facts, "%lld skipped  ", (long long)step->skipped);
+    }
+    cero_text_printf(&facts, "loss %.4f  lr %.3g  ", step->loss, step->lr);
     append_rate(step->tokens_per_second, &facts);
     cero_text_printf(&facts, "  %s left", cero_progress_duration(left, duration, sizeof(duration)));
     // One column stays free: a full line would wrap.

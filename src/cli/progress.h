@@ -22,6 +22,7 @@ typedef struct cero_progress_step {
     double lr;
     double tokens_per_second;
     double step_seconds;
+    int64_t skipped; /* steps skipped so far; shown when there are any */
 } cero_progress_step;
 
 typedef struct cero_progress_params {

@@ -8,9 +8,13 @@
 
 #include <math.h>
 
+enum {
+    LINE_ROOM = 2048 /* more than the longest line */
+};
+
 struct cero_metrics {
     cero_file_writer *writer; /* owned */
-    cero_text line;           /* kept, so that steps allocate nothing once it has grown */
+    cero_text line;           /* kept, so that steps allocate nothing */
 };
 
 cero_status cero_metrics_open(const char *dir, cero_metrics **out)
@@ -23,6 +27,7 @@ cero_status cero_metrics_open(const char *dir, cero_metrics **out)
         CERO_FAIL_GOTO(fail, CERO_ERR_NOMEM, "no memory to write metrics into %s", dir);
     }
     CERO_TRY_GOTO(cero_file_writer_open(path, CERO_FILE_APPEND, &metrics->writer), fail);
+    cero_text_printf(&metrics->line, "%*s", LINE_ROOM, "");
     cero_delete(path);
     *out = metrics;
     return CERO_OK;

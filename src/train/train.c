@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loop of train.h. Order of a step: read the batch, train, evaluate if due, write metrics, tell the
- * visitor.
+ * monitors, the visitor and the log.
  */
 #include "train/train.h"
 
@@ -9,6 +9,8 @@
 #include "base/exact.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "train/monitor.h"
+#include "train/step_report.h"
 
 #include <math.h>
 #include <string.h>
@@ -26,6 +28,9 @@ struct cero_trainer {
     cero_sampler *sampler;
     cero_sampler *eval_sampler; /* NULL: no evaluation */
     cero_metrics *metrics;      /* NULL: no files */
+    cero_monitors *monitors;    /* owned; NULL: not here */
+    cero_step_report report;
+    bool has_begun; /* run was called */
     int64_t seq_len;
     int64_t steps;
     int64_t done;
@@ -102,6 +107,13 @@ static cero_status create_files(cero_trainer *trainer)
                "that run",
                out);
     CERO_TRY(cero_file_make_dir(out));
+    // One rank writes for all. Metrics come last: their file makes a directory that of a run.
+    if (cero_comm_rank(trainer->params.context->comm) == 0) {
+        cero_monitors_params params = {.spec = cero_train_config_spec(trainer->params.config),
+                                       .out = out,
+                                       .has_eval = trainer->eval_sampler != NULL};
+        CERO_TRY(cero_monitors_open(&params, &trainer->monitors));
+    }
     return cero_metrics_open(out, &trainer->metrics);
 }
 
@@ -116,6 +128,7 @@ cero_status cero_trainer_create(const cero_trainer_params *params, cero_trainer 
     trainer->params = *params;
     trainer->seq_len = params->seq_len > 0 ? params->seq_len : params->model->context;
     trainer->eval_loss = (double)NAN;
+    cero_step_report_begin(&trainer->report, cero_train_config_spec(params->config));
     cero_engine_params engine = {.build = cero_engine_build_model,
                                  .context = params->model,
                                  .seq_len = trainer->seq_len,
@@ -141,6 +154,7 @@ void cero_trainer_destroy(cero_trainer **trainer)
     }
     cero_trainer *t = *trainer;
     cero_metrics_close(&t->metrics);
+    cero_monitors_close(&t->monitors);
     cero_mem_free(t->params.context->mem, t->tokens);
     cero_engine_destroy(&t->engine);
     cero_sampler_destroy(&t->eval_sampler);
@@ -298,21 +312,43 @@ static cero_status run_step(cero_trainer *trainer, const volatile int *stop,
     return CERO_OK;
 }
 
+/* Everyone who wants to know of a finished step. */
+static cero_status tell(cero_trainer *trainer, const cero_metrics_step *step)
+{
+    if (trainer->metrics != NULL) {
+        CERO_TRY(cero_metrics_write(trainer->metrics, step));
+    }
+    if (trainer->monitors != NULL) {
+        CERO_TRY(cero_monitors_write(trainer->monitors, step));
+    }
+    if (trainer->params.visitor != NULL) {
+        trainer->params.visitor(trainer->params.visitor_context, step);
+    }
+    cero_step_report_add(&trainer->report, step);
+    return CERO_OK;
+}
+
+/* What is done before the first step, once. */
+static cero_status begin(cero_trainer *trainer)
+{
+    if (trainer->params.is_profiling) {
+        CERO_TRY(cero_engine_profile_begin(trainer->engine));
+    }
+    if (!trainer->has_begun && cero_train_config_spec(trainer->params.config)->dump_state) {
+        CERO_TRY(cero_step_report_config(trainer->params.config));
+    }
+    trainer->has_begun = true;
+    return CERO_OK;
+}
+
 cero_status cero_trainer_run(cero_trainer *trainer, const volatile int *stop)
 {
     cero_metrics_step step;
 
-    if (trainer->params.is_profiling) {
-        CERO_TRY(cero_engine_profile_begin(trainer->engine));
-    }
+    CERO_TRY(begin(trainer));
     while (trainer->done < trainer->steps && (stop == NULL || *stop == 0)) {
         CERO_TRY(run_step(trainer, stop, &step));
-        if (trainer->metrics != NULL) {
-            CERO_TRY(cero_metrics_write(trainer->metrics, &step));
-        }
-        if (trainer->params.visitor != NULL) {
-            trainer->params.visitor(trainer->params.visitor_context, &step);
-        }
+        CERO_TRY(tell(trainer, &step));
     }
     return CERO_OK;
 }

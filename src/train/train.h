@@ -3,7 +3,8 @@
  * The training loop: batches in order, steps, evaluation, metrics, a clean stop, and the model at the end.
  *
  * A trainer owns an engine and the files of a run directory. It reads samples by position, so that what step
- * s trains on is a function of s alone. Nothing is printed: a visitor is told of each step.
+ * s trains on is a function of s alone. Nothing is printed: a visitor is told of each step. The files and log
+ * lines of the config's tensorboard, csv_monitor, wall_clock_breakdown and dump_state are the trainer's too.
  */
 #ifndef CERO_TRAIN_TRAIN_H
 #define CERO_TRAIN_TRAIN_H

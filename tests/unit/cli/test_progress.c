@@ -59,6 +59,20 @@ static void test_words_of_the_line(void **state)
     cero_text_cleanup(&line);
 }
 
+static void test_skips_are_shown(void **state)
+{
+    cero_progress_params params = {.total_steps = 300};
+    cero_progress_step step = step_120;
+    cero_text line = {0};
+    (void)state;
+
+    step.skipped = 3;
+    cero_progress_format(&params, &step, 90, &line);
+    assert_string_equal(line.data, "step 120/300  3 skipped  loss 3.2500  lr 0.001  "
+                                   "12.3k tokens/s  1 min 30 s left");
+    cero_text_cleanup(&line);
+}
+
 /* Runs `steps` steps and gives what was written. */
 static void run_steps(bool is_terminal, int steps, char *text, size_t size)
 {
@@ -117,6 +131,7 @@ int main(void)
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_line_fits_the_terminal),
         cmocka_unit_test(test_words_of_the_line),
+        cmocka_unit_test(test_skips_are_shown),
         cmocka_unit_test(test_whole_lines_off_a_terminal),
         cmocka_unit_test(test_one_line_on_a_terminal),
     };

@@ -536,13 +536,26 @@ static void test_tokenize_files(void **state)
     cero_tokenizer_destroy(&t);
 }
 
-/* The n-th allocation fails, for every n: an error, no leak, no file, no folder of bits. */
+/* The writer of files reports a folder it cannot open as IO, whatever the reason. */
+static void expect_no_memory(cero_status st, uint64_t n)
+{
+    bool is_io = st == CERO_ERR_IO && strstr(cero_error_message(), "Cannot allocate") != NULL;
+    if ((st != CERO_OK && st != CERO_ERR_NOMEM && !is_io) || n > 10000) {
+        fail_msg("allocation %d: %s", (int)n, cero_error_string());
+    }
+}
+
+/* The n-th allocation fails, for every n: an error and no leak. */
 static void test_no_memory(void **state)
 {
     CERO_UNUSED(state);
     cero_tokenizer *t = small_byte_level(&(small_params){0});
     make_texts();
-    const char *const paths[] = {in_dir("texts"), in_dir("texts/b.txt")};
+    char texts[300];
+    char one[300];
+    (void)snprintf(texts, sizeof(texts), "%s/texts", dir);
+    (void)snprintf(one, sizeof(one), "%s/texts/b.txt", dir);
+    const char *const paths[] = {texts, one};
     cero_token_stream_params p = {.path = paths, .path_count = 2, .tokenizer = t};
     for (int pass = 0; pass < 2; pass++) {
         char cache[300];
@@ -554,10 +567,7 @@ static void test_no_memory(void **state)
             cero_mem_fail_at(n);
             st = cero_token_stream_open(&p, &stream);
             cero_mem_fail_at(0);
-            // The writer reports a folder it cannot open as IO, whatever the reason.
-            if (st != CERO_OK && st != CERO_ERR_NOMEM && st != CERO_ERR_IO) {
-                fail_msg("allocation %d: %s", (int)n, cero_error_string());
-            }
+            expect_no_memory(st, n);
             cero_token_stream_close(&stream);
         }
     }
@@ -570,10 +580,7 @@ static void test_no_memory(void **state)
             st = st == CERO_OK ? cero_tokenize_files(&p, writer, &(cero_token_stats){0}) : st;
             st = st == CERO_OK ? cero_token_writer_commit(writer) : st;
             cero_mem_fail_at(0);
-            // The writer reports a folder it cannot open as IO, whatever the reason.
-            if (st != CERO_OK && st != CERO_ERR_NOMEM && st != CERO_ERR_IO) {
-                fail_msg("allocation %d: %s", (int)n, cero_error_string());
-            }
+            expect_no_memory(st, n);
             cero_token_writer_close(&writer);
         }
     }
