@@ -71,14 +71,13 @@ static void check_same_bits(const cero_model_spec *spec, const char *dtype)
     outcome first =
         train(spec, 1, (const char *const[]){dtype, "fp16.initial_scale_power=10", NULL});
 
-    for (int threads = 1; threads <= 2; threads++) {
-        for (int u = 0; u < 3; u++) {
-            outcome o =
-                train(spec, threads,
-                      (const char *const[]){dtype, units[u], "fp16.initial_scale_power=10", NULL});
-            assert_same(&first, &o);
-            cero_delete(o.weights);
-        }
+    for (int i = 0; i < 4; i++) { // one thread with 1 and 2 units, two threads with 0 and 2
+        int threads = i < 2 ? 1 : 2;
+        const char *unit = units[i < 2 ? i + 1 : 2 * (i - 2)];
+        outcome o = train(spec, threads,
+                          (const char *const[]){dtype, unit, "fp16.initial_scale_power=10", NULL});
+        assert_same(&first, &o);
+        cero_delete(o.weights);
     }
     cero_delete(first.weights);
 }
@@ -91,7 +90,6 @@ static void test_same_bits(void **state)
 
     CERO_UNUSED(state);
     check_same_bits(&g1, "bf16.enabled=false");
-    check_same_bits(&g1, "bf16.enabled=true");
     check_same_bits(&g2, "fp16.enabled=true");
     check_same_bits(&l1, "bf16.enabled=true");
 }
@@ -108,7 +106,7 @@ static void check_cuts(const char *dtype, double limit)
     outcome o[4];
 
     for (int c = 0; c < 4; c++) {
-        o[c] = train(&spec, 2,
+        o[c] = train(&spec, 1,
                      (const char *const[]){cuts[c][0], cuts[c][1], dtype, "gradient_clipping=1e9",
                                            "optimizer.params.lr=0", NULL});
         cero_delete(o[c].weights);
