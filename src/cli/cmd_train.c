@@ -153,6 +153,18 @@ static void visit(void *context, const cero_metrics_step *step)
     }
 }
 
+/* Data that hold no sample are found before anything is compiled. */
+static cero_status check_length(const train_run *run, cero_token_stream *stream, const char *what)
+{
+    int64_t seq_len = run->options->seq_len > 0 ? run->options->seq_len : run->model.context;
+    cero_sampler *sampler = NULL;
+    cero_status st =
+        cero_sampler_create(stream, &(cero_sampler_params){.seq_len = seq_len}, &sampler);
+
+    cero_sampler_destroy(&sampler);
+    return st == CERO_OK ? st : cero_error_prefix(st, "%s data: ", what);
+}
+
 static cero_status create_trainer(train_run *run)
 {
     const cero_train_options *o = run->options;
@@ -173,8 +185,16 @@ static cero_status create_trainer(train_run *run)
         .visitor_context = run,
     };
 
-    cero_cli_at(run->cli, CERO_CLI_CREATING, o->out);
+    cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->data.word[0]);
+    CERO_TRY(check_length(run, run->data, "training"));
+    if (run->eval_data != NULL) {
+        CERO_TRY(check_length(run, run->eval_data, "evaluation"));
+    }
+    // What model and config contradict each other in comes out while they are compiled.
+    cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
     CERO_TRY(cero_trainer_create(&params, &run->trainer));
+    cero_cli_at(run->cli, CERO_CLI_CREATING, o->out);
+    CERO_TRY(cero_trainer_open_files(run->trainer));
     if (run->has_weights) {
         cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->model);
         CERO_TRY(cero_trainer_import(run->trainer, o->model));

@@ -65,6 +65,9 @@ cero_exit cero_cli_exit_code(cero_status status, cero_cli_doing doing, const cha
         if (doing == CERO_CLI_READING_INPUT || status == CERO_ERR_CORRUPT) {
             return CERO_EXIT_DATA;
         }
+        if (doing == CERO_CLI_CREATING) {
+            return CERO_EXIT_CANNOT_CREATE;
+        }
         return doing == CERO_CLI_USAGE ? CERO_EXIT_USAGE : CERO_EXIT_FAILURE;
     case CERO_ERR_NOMEM:
     case CERO_ERR_NUMERIC:

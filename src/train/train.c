@@ -91,32 +91,6 @@ static cero_status create_samplers(cero_trainer *trainer)
     return st == CERO_OK ? st : cero_error_prefix(st, "evaluation data: ");
 }
 
-static cero_status create_files(cero_trainer *trainer)
-{
-    const char *out = trainer->params.out;
-
-    if (out == NULL) {
-        return CERO_OK;
-    }
-    char *path = cero_file_join(out, "metrics.jsonl");
-    CERO_CHECK(path != NULL, CERO_ERR_NOMEM, "no memory for a path in %s", out);
-    cero_file_kind kind = cero_file_stat(path, NULL);
-    cero_delete(path);
-    CERO_CHECK(kind == CERO_FILE_ABSENT, CERO_ERR_INVALID,
-               "%s holds the metrics.jsonl of an earlier run; choose another directory or remove "
-               "that run",
-               out);
-    CERO_TRY(cero_file_make_dir(out));
-    // One rank writes for all. Metrics come last: their file makes a directory that of a run.
-    if (cero_comm_rank(trainer->params.context->comm) == 0) {
-        cero_monitors_params params = {.spec = cero_train_config_spec(trainer->params.config),
-                                       .out = out,
-                                       .has_eval = trainer->eval_sampler != NULL};
-        CERO_TRY(cero_monitors_open(&params, &trainer->monitors));
-    }
-    return cero_metrics_open(out, &trainer->metrics);
-}
-
 cero_status cero_trainer_create(const cero_trainer_params *params, cero_trainer **out)
 {
     cero_status st = CERO_OK;
@@ -138,7 +112,6 @@ cero_status cero_trainer_create(const cero_trainer_params *params, cero_trainer 
                   fail);
     CERO_TRY_GOTO(choose_steps(trainer), fail);
     CERO_TRY_GOTO(allocate_batch(trainer), fail);
-    CERO_TRY_GOTO(create_files(trainer), fail);
     *out = trainer;
     return CERO_OK;
 
@@ -161,6 +134,32 @@ void cero_trainer_destroy(cero_trainer **trainer)
     cero_sampler_destroy(&t->sampler);
     cero_delete(t);
     *trainer = NULL;
+}
+
+cero_status cero_trainer_open_files(cero_trainer *trainer)
+{
+    const char *out = trainer->params.out;
+
+    if (out == NULL || trainer->metrics != NULL) {
+        return CERO_OK;
+    }
+    char *path = cero_file_join(out, "metrics.jsonl");
+    CERO_CHECK(path != NULL, CERO_ERR_NOMEM, "no memory for a path in %s", out);
+    cero_file_kind kind = cero_file_stat(path, NULL);
+    cero_delete(path);
+    CERO_CHECK(kind == CERO_FILE_ABSENT, CERO_ERR_INVALID,
+               "%s holds the metrics.jsonl of an earlier run; choose another directory or remove "
+               "that run",
+               out);
+    CERO_TRY(cero_file_make_dir(out));
+    // One rank writes for all. Metrics come last: their file makes a directory that of a run.
+    if (cero_comm_rank(trainer->params.context->comm) == 0) {
+        cero_monitors_params params = {.spec = cero_train_config_spec(trainer->params.config),
+                                       .out = out,
+                                       .has_eval = trainer->eval_sampler != NULL};
+        CERO_TRY(cero_monitors_open(&params, &trainer->monitors));
+    }
+    return cero_metrics_open(out, &trainer->metrics);
 }
 
 int64_t cero_trainer_steps(const cero_trainer *trainer)

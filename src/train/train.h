@@ -37,9 +37,7 @@ typedef struct cero_trainer_params {
 } cero_trainer_params;
 
 /*
- * Creates run directory, sampler, engine and metrics; weights are initial ones.
- *
- * A directory that already holds a run is refused and stays as it is.
+ * Creates sampler and engine; weights are initial ones. No file is touched yet.
  *
  * Collective: over the world.
  * Errors:     those of the parts; INVALID with both numbers when the data are too short.
@@ -48,6 +46,16 @@ CERO_NODISCARD cero_status cero_trainer_create(const cero_trainer_params *params
                                                cero_trainer **out);
 /* Collective: over the world. */
 void cero_trainer_destroy(cero_trainer **trainer);
+
+/*
+ * Makes the run directory with its metrics and monitors; cero_trainer_run does so if it was not done before.
+ *
+ * A directory that already holds a run is refused and stays as it is.
+ *
+ * Collective: over the world.
+ * Errors:     INVALID (an earlier run), IO, NOMEM.
+ */
+CERO_NODISCARD cero_status cero_trainer_open_files(cero_trainer *trainer);
 
 /*
  * Sets every weight from a Hugging Face model directory, streaming.

@@ -162,7 +162,7 @@ static void test_second_run(void **state)
     place_open(&p);
     expect(&p, &(words){0}, 0, "");
     assert_ok(cero_file_read(files_in(p.dir, "run/metrics.jsonl"), 0, &before, &length[0]));
-    expect(&p, &(words){.steps = "2"}, 1, "holds the metrics.jsonl of an earlier run");
+    expect(&p, &(words){.steps = "2"}, 73, "holds the metrics.jsonl of an earlier run");
     assert_ok(cero_file_read(files_in(p.dir, "run/metrics.jsonl"), 0, &after, &length[1]));
     assert_int_equal(length[0], length[1]);
     assert_memory_equal(before, after, length[0]);
@@ -198,12 +198,12 @@ static void test_refused(void **state)
     files_write(files_in(p.dir, "odd.u16"), "abc", 3);
     expect_refused(&p, &(words){.data = "odd.u16"}, 65, "odd.u16");
     write_counting(files_in(p.dir, "short.u16"), 20);
-    expect_refused(&p, &(words){.data = "short.u16"}, 1, "20 tokens found");
+    expect_refused(&p, &(words){.data = "short.u16"}, 65, "20 tokens found");
     command_expect_text(files_in(p.dir, "err"), "33");
-    expect_refused(&p, &(words){.more = {"--seq-len", "33"}}, 1, "of 32 positions");
+    expect_refused(&p, &(words){.more = {"--seq-len", "33"}}, 78, "of 32 positions");
     expect_refused(&p, &(words){.out = "ds.json/run"}, 73, "ds.json");
     expect_refused(&p, &(words){.more = {"--set", "cero.memory_budget=100000"}}, 1, "of category ");
-    expect_refused(&p, &(words){.more = {"--set", "cero.frozen=[\"*\"]"}}, 1, "nothing to train");
+    expect_refused(&p, &(words){.more = {"--set", "cero.frozen=[\"*\"]"}}, 78, "nothing to train");
     expect_refused(&p, &(words){.more = {"--step", "3"}}, 2, "--steps");
     // Too late to refuse: the run ends at the step that reads the id.
     for (int i = 0; i < 200; i++) {

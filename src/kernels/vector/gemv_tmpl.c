@@ -6,8 +6,7 @@
 
 enum {
     FN(GEMV_COLUMNS) = 2048, /* sums of gemv_n kept in the nearest cache: 8 KiB */
-    FN(GEMV_ROWS) = 8,       /* rows of gemv_n that share a load and store of the sums */
-    FN(GEMV_OUTPUTS) = 4     /* rows of gemv_t that share the loads of x */
+    FN(GEMV_ROWS) = 8        /* rows of gemv_n that share a load and store of the sums */
 };
 
 /* sums[j] += x[0] w[0, j] + x[1] w[1, j] + …, in this order, for m <= VEC_WIDTH columns */
@@ -71,56 +70,35 @@ static void FN(gemv_n)(int64_t k_count, int64_t n, const void *x, const void *w,
     }
 }
 
-/* `count` dot products of x with rows of w, each in two vectors of sums. */
-KERNEL_INLINE void FN(gemv_t_rows)(int count, int64_t k_count, const ELEMENT *x, const ELEMENT *w,
-                                   int64_t ld, const ELEMENT *bias, ELEMENT *y)
+/*
+ * The dot product of x with one row of w, in two vectors of sums. One row at a time: the rows lie one behind
+ * the other, and a single stream is what memory gives fastest.
+ */
+KERNEL_INLINE vec FN(gemv_t_row)(int64_t k_count, const ELEMENT *x, const ELEMENT *w)
 {
-    vec sum[FN(GEMV_OUTPUTS)][2];
+    vec sum[2] = {vec_set(0.0f), vec_set(0.0f)};
     int64_t k = 0;
 
-    for (int r = 0; r < count; r++) {
-        sum[r][0] = vec_set(0.0f);
-        sum[r][1] = vec_set(0.0f);
-    }
     for (; k + 2 * VEC_WIDTH <= k_count; k += 2 * VEC_WIDTH) {
-        vec x0 = LOAD(x + k);
-        vec x1 = LOAD(x + k + VEC_WIDTH);
-
-        for (int r = 0; r < count; r++) {
-            sum[r][0] = vec_fma(x0, LOAD(w + r * ld + k), sum[r][0]);
-            sum[r][1] = vec_fma(x1, LOAD(w + r * ld + k + VEC_WIDTH), sum[r][1]);
-        }
+        sum[0] = vec_fma(LOAD(x + k), LOAD(w + k), sum[0]);
+        sum[1] = vec_fma(LOAD(x + k + VEC_WIDTH), LOAD(w + k + VEC_WIDTH), sum[1]);
     }
     for (; k < k_count; k += VEC_WIDTH) {
         int64_t m = k_count - k < VEC_WIDTH ? k_count - k : VEC_WIDTH;
-        vec part = LOAD_PART(x + k, m);
-
-        for (int r = 0; r < count; r++) {
-            sum[r][0] = vec_fma(part, LOAD_PART(w + r * ld + k, m), sum[r][0]);
-        }
+        sum[0] = vec_fma(LOAD_PART(x + k, m), LOAD_PART(w + k, m), sum[0]);
     }
-    for (int r = 0; r < count; r++) {
-        vec total = vec_set(vec_sum(sum[r][0] + sum[r][1]));
-        STORE_PART(y + r, 1, bias != NULL ? vec_add(total, LOAD_PART(bias + r, 1)) : total);
-    }
+    return vec_set(vec_sum(sum[0] + sum[1]));
 }
 
 static void FN(gemv_t)(int64_t k_count, int64_t n, const void *x, const void *w, int64_t ld,
                        const void *bias, void *y)
 {
-    const ELEMENT *weight = w;
     const ELEMENT *offset = bias;
     ELEMENT *to = y;
-    int64_t j = 0;
 
-    for (; j + FN(GEMV_OUTPUTS) <= n; j += FN(GEMV_OUTPUTS)) {
-        FN(gemv_t_rows)
-        (FN(GEMV_OUTPUTS), k_count, x, weight + j * ld, ld, offset != NULL ? offset + j : NULL,
-         to + j);
-    }
-    for (; j < n; j++) {
-        FN(gemv_t_rows)
-        (1, k_count, x, weight + j * ld, ld, offset != NULL ? offset + j : NULL, to + j);
+    for (int64_t j = 0; j < n; j++) {
+        vec total = FN(gemv_t_row)(k_count, x, (const ELEMENT *)w + j * ld);
+        STORE_PART(to + j, 1, offset != NULL ? vec_add(total, LOAD_PART(offset + j, 1)) : total);
     }
 }
 
