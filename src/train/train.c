@@ -153,7 +153,7 @@ cero_status cero_trainer_open_files(cero_trainer *trainer)
                out);
     CERO_TRY(cero_file_make_dir(out));
     // One rank writes for all. Metrics come last: their file makes a directory that of a run.
-    if (cero_comm_rank(trainer->params.context->comm) == 0) {
+    if (trainer->monitors == NULL && cero_comm_rank(trainer->params.context->comm) == 0) {
         cero_monitors_params params = {.spec = cero_train_config_spec(trainer->params.config),
                                        .out = out,
                                        .has_eval = trainer->eval_sampler != NULL};

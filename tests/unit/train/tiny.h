@@ -77,7 +77,7 @@ static inline void tiny_set(tiny_run *run, const char *pair)
     run->set[run->set_count++] = pair;
 }
 
-/* Config, context, data and trainer. */
+/* Config, context, data, trainer and its files. */
 static inline cero_status tiny_create(tiny_run *run)
 {
     const char *path = files_in(run->dir, "data.u16");
@@ -92,7 +92,7 @@ static inline cero_status tiny_create(tiny_run *run)
     if (run->eval_every >= 0) {
         assert_ok(cero_token_stream_open(&stream, &run->eval_data));
     }
-    return cero_trainer_create(
+    CERO_TRY(cero_trainer_create(
         &(cero_trainer_params){.context = run->context,
                                .config = run->config,
                                .model = &run->model,
@@ -103,7 +103,8 @@ static inline cero_status tiny_create(tiny_run *run)
                                .eval_every = run->eval_every > 0 ? run->eval_every : 0,
                                .visitor = run->visitor,
                                .visitor_context = run->visitor_context},
-        &run->trainer);
+        &run->trainer));
+    return cero_trainer_open_files(run->trainer);
 }
 
 /* Everything closed; the files are still there. */
