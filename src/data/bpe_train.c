@@ -498,8 +498,27 @@ static void write_token(const cero_bpe_trainer *t, int64_t id, cero_text *out)
     cero_text_append_json_string(out, text, length);
 }
 
+/* The older form, both parts in one string: every reader knows it, and no symbol of the byte alphabet is a
+ * space. */
+static void write_merge(const cero_bpe_trainer *t, int64_t i, cero_text *both, cero_text *out)
+{
+    size_t length = 0;
+    const char *left = cero_vocab_text(&t->vocab, t->merge[i].left, &length);
+
+    both->length = 0;
+    cero_text_append(both, left, length);
+    cero_text_append(both, " ", 1);
+    const char *right = cero_vocab_text(&t->vocab, t->merge[i].right, &length);
+    cero_text_append(both, right, length);
+    cero_text_printf(out, "%s\n      ", i == 0 ? "" : ",");
+    cero_text_append_json_string(out, both->data, both->length);
+    out->has_failed = out->has_failed || both->has_failed;
+}
+
 static void write_model(const cero_bpe_trainer *t, cero_text *out)
 {
+    cero_text both = {0};
+
     for (int64_t id = 0; id < t->vocab.size; id++) {
         cero_text_printf(out, "      ");
         write_token(t, id, out);
@@ -508,12 +527,9 @@ static void write_model(const cero_bpe_trainer *t, cero_text *out)
     cero_text_printf(out, "      \"%s\": %lld\n    },\n    \"merges\": [", special_text,
                      (long long)t->vocab.size);
     for (int64_t i = 0; i < t->merge_count; i++) {
-        cero_text_printf(out, "%s\n      [", i == 0 ? "" : ",");
-        write_token(t, t->merge[i].left, out);
-        cero_text_printf(out, ", ");
-        write_token(t, t->merge[i].right, out);
-        cero_text_printf(out, "]");
+        write_merge(t, i, &both, out);
     }
+    cero_text_cleanup(&both);
     cero_text_printf(out, "%s]\n  }\n}\n", t->merge_count == 0 ? "" : "\n    ");
 }
 
