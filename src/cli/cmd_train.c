@@ -244,6 +244,10 @@ static void summarise_data(const train_run *run, cero_text *text)
                      (long long)cero_engine_seq_len(cero_trainer_engine(run->trainer)),
                      (long long)cero_trainer_unused_tokens(run->trainer), (long long)steps,
                      (double)steps * (double)batch / (double)samples);
+    if (steps * batch < samples) {
+        cero_text_printf(text, "           %lld samples of the epoch are unused\n",
+                         (long long)(samples - steps * batch));
+    }
     if (cero_token_stream_empty_documents(run->data) > 0) {
         cero_text_printf(text, "           %lld of %lld documents are empty\n",
                          (long long)cero_token_stream_empty_documents(run->data),

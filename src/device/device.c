@@ -2,6 +2,7 @@
 /* Makes devices and splits work over their threads. With data/, the only users of OpenMP. */
 #include "device/device.h"
 
+#include "base/log.h"
 #include "device/cpu/dnnl_shim.h"
 #include "device/device_impl.h"
 
@@ -18,6 +19,19 @@ static const cero_device_backend *backend_find(const char *name)
         }
     }
     return NULL;
+}
+
+/* More threads than cores wait for each other in every operation. */
+static void warn_of_threads(const cero_device *device)
+{
+    int cores = omp_get_num_procs();
+
+    if (device->threads > cores) {
+        cero_log(CERO_LOG_WARN, "device",
+                 "%d threads for %d core(s) that this process may use; ask for %d threads, or bind "
+                 "the process to more cores (mpirun --bind-to none, taskset)",
+                 device->threads, cores, cores);
+    }
 }
 
 cero_status cero_device_create(const cero_device_params *params, cero_device **out)
@@ -40,6 +54,9 @@ cero_status cero_device_create(const cero_device_params *params, cero_device **o
     device->threads = p->threads > 0 ? p->threads : omp_get_max_threads();
     CERO_TRY_GOTO(cero_kernels_get(&device->kernels), fail);
     CERO_TRY_GOTO(cero_dnnl_create(&device->dnnl), fail);
+    if (!device->backend->is_meta) {
+        warn_of_threads(device);
+    }
     *out = device;
     return CERO_OK;
 
