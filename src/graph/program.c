@@ -16,7 +16,8 @@ typedef struct instruction {
     cero_tensor_desc output_desc[CERO_MAX_OUTPUTS];
     void *input[CERO_MAX_INPUTS];
     void *output[CERO_MAX_OUTPUTS];
-    double seconds;
+    double seconds; /* since profiling began, over `runs` runs */
+    int64_t runs;
 } instruction;
 
 struct cero_program {
@@ -275,6 +276,7 @@ cero_status cero_program_run(cero_program *program, const cero_step_env *env,
         CERO_TRY(run_instruction(in, program->graph));
         if (program->is_profiling) {
             in->seconds += cero_clock_now() - start;
+            in->runs++;
         }
     }
     return CERO_OK;
@@ -285,6 +287,7 @@ cero_status cero_program_profile_begin(cero_program *program)
     program->is_profiling = true;
     for (int64_t i = 0; i < program->stats.instruction_count; i++) {
         program->list[i].seconds = 0;
+        program->list[i].runs = 0;
     }
     return CERO_OK;
 }
@@ -316,8 +319,8 @@ cero_status cero_program_profile_write(const cero_program *program, cero_text *o
                 op->cost(in->node->attr, in->input_desc, in->output_desc, &cost);
             }
             seconds += in->seconds;
-            flops += cost.flops;
-            calls++;
+            flops += cost.flops * (double)in->runs;
+            calls += in->runs;
         }
         if (is_first) {
             cero_text_printf(out, "%-24s %8lld %10.4f %6.1f%% %10.1f\n", op->name, (long long)calls,
