@@ -33,6 +33,10 @@ if [ "${1:-}" = --ci ]; then
     need_command clang clang
     need_command clang-format-14 clang-format-14
     need_command c++ build-essential
+    if ! printf '#include <omp.h>\nint main(void) { return 0; }\n' |
+        clang -fopenmp -x c - -o /dev/null 2>/dev/null; then
+        missing+=(libomp-dev)
+    fi
     need_command git git
     if command -v clang >/dev/null && ! [ -e "$(clang -print-file-name=libclang_rt.asan-x86_64.a)" ] &&
         ! compgen -G "$(clang -print-resource-dir)/lib/linux/libclang_rt.asan*" >/dev/null; then
