@@ -114,7 +114,7 @@ static double run_dropout(const bench *b)
 static double run_gemv_n(const bench *b)
 {
     int64_t k_count = COUNT / (4 * HIDDEN);
-    b->k->gemv_n[b->dtype](k_count, 4 * HIDDEN, b->b, b->a, 4 * HIDDEN, NULL, b->c);
+    b->k->gemv_n[b->dtype](k_count, 4 * HIDDEN, b->b, b->a, 4 * HIDDEN, b->c);
     return (double)(k_count * 4 * HIDDEN) * (double)cero_dtype_size(b->dtype);
 }
 

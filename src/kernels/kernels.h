@@ -193,12 +193,13 @@ typedef struct cero_kernels {
                                               void *dx);
 
     /*
-     * y[j] = bias[j] + sum over k of x[k] * w[k, j] for j in 0..n: weights [k_count, n] stored [in, out]
-     * with row stride ld; bias may be NULL. Decoding, one row.
+     * One row times a matrix, for decoding. sums[j] = sum over k of x[k] * w[k, j] for j in 0..n, in f32 and
+     * in the order of k: weights [k_count, n] stored [in, out] with row stride ld. What calls it adds parts
+     * of k and the bias.
      */
     void (*gemv_n[CERO_FLOAT_DTYPES])(int64_t k_count, int64_t n, const void *x, const void *w,
-                                      int64_t ld, const void *bias, void *y);
-    /* y[j] = bias[j] + sum over k of w[j, k] * x[k]: weights stored [out, in] */
+                                      int64_t ld, float *sums);
+    /* y[j] = bias[j] + sum over k of w[j, k] * x[k]: weights stored [out, in]; bias may be NULL */
     void (*gemv_t[CERO_FLOAT_DTYPES])(int64_t k_count, int64_t n, const void *x, const void *w,
                                       int64_t ld, const void *bias, void *y);
 

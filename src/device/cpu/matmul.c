@@ -16,7 +16,8 @@
 
 typedef enum matmul_kind {
     KIND_EMPTY,  /* K == 0, or no element of C */
-    KIND_GEMV,   /* one row, by our kernels */
+    KIND_GEMV_N, /* one row, weights stored [K, N]: our kernels over parts of K, sums in scratch */
+    KIND_GEMV_T, /* one row, weights stored [N, K]: our kernels over ranges of N */
     KIND_DIRECT, /* the library on the caller's operands */
     KIND_WIDENED /* the library on f32 copies in scratch */
 } matmul_kind;
@@ -122,7 +123,7 @@ static matmul_kind choose_kind(const cero_matmul_desc *d)
         return KIND_EMPTY;
     }
     if (d->M == 1 && is_row && !d->is_adding && d->c_dtype == d->ab_dtype) {
-        return KIND_GEMV;
+        return d->is_b_transposed ? KIND_GEMV_T : KIND_GEMV_N;
     }
     return d->ab_dtype == CERO_DTYPE_F16 ? KIND_WIDENED : KIND_DIRECT;
 }
@@ -166,6 +167,16 @@ static cero_status plan_direct(cero_device *device, cero_matmul *m)
     return CERO_OK;
 }
 
+/* Parts of K that are summed apart: whole rows of the weights each, as many for any number of threads. */
+static int64_t gemv_parts(int64_t K)
+{
+    const int64_t least = 32; // rows worth a part
+    const int64_t most = 8;
+    int64_t parts = K / least;
+
+    return parts < 1 ? 1 : parts > most ? most : parts;
+}
+
 static cero_status plan(cero_device *device, cero_matmul *m)
 {
     cero_status st = CERO_OK;
@@ -179,6 +190,8 @@ static cero_status plan(cero_device *device, cero_matmul *m)
         }
     } else if (m->kind == KIND_WIDENED) {
         st = plan_widened(device, m);
+    } else if (m->kind == KIND_GEMV_N) {
+        m->scratch = (size_t)(gemv_parts(m->desc.K) * m->desc.N) * sizeof(float);
     }
     cero_device_threads_end(saved);
     return st;
@@ -237,30 +250,58 @@ typedef struct matmul_job {
     const void *b;
     const void *bias;
     void *c;
+    float *sums; /* GEMV_N: [parts, N] */
 } matmul_job;
 
 enum {
     GEMV_BLOCK = 64 /* columns in one task: whole vectors, whatever the split */
 };
 
-static void gemv_task(void *context, int64_t begin, int64_t end, int thread)
+static void gemv_t_task(void *context, int64_t begin, int64_t end, int thread)
 {
     const matmul_job *job = context;
     const cero_matmul_desc *d = job->desc;
     size_t size = cero_dtype_size(d->ab_dtype);
     int64_t first = begin * GEMV_BLOCK;
     int64_t last = end * GEMV_BLOCK < d->N ? end * GEMV_BLOCK : d->N;
-    const void *bias = cero_at(job->bias, first, size);
-    void *c = cero_at_mut(job->c, first, size);
 
     CERO_UNUSED(thread);
-    if (d->is_b_transposed) {
-        job->kernels->gemv_t[d->ab_dtype](d->K, last - first, job->a,
-                                          cero_at(job->b, first * d->ldb, size), d->ldb, bias, c);
-    } else {
-        job->kernels->gemv_n[d->ab_dtype](d->K, last - first, job->a, cero_at(job->b, first, size),
-                                          d->ldb, bias, c);
+    job->kernels->gemv_t[d->ab_dtype](
+        d->K, last - first, job->a, cero_at(job->b, first * d->ldb, size), d->ldb,
+        cero_at(job->bias, first, size), cero_at_mut(job->c, first, size));
+}
+
+/* Parts of K: each thread reads rows that follow each other, one stream of memory. */
+static void gemv_n_task(void *context, int64_t begin, int64_t end, int thread)
+{
+    const matmul_job *job = context;
+    const cero_matmul_desc *d = job->desc;
+    size_t size = cero_dtype_size(d->ab_dtype);
+    int64_t parts = gemv_parts(d->K);
+
+    CERO_UNUSED(thread);
+    for (int64_t p = begin; p < end; p++) {
+        int64_t first = d->K * p / parts;
+        int64_t last = d->K * (p + 1) / parts;
+        job->kernels->gemv_n[d->ab_dtype](last - first, d->N, cero_at(job->a, first, size),
+                                          cero_at(job->b, first * d->ldb, size), d->ldb,
+                                          job->sums + p * d->N);
     }
+}
+
+/* Adds the parts in order, then the bias, and stores C. */
+static void gemv_n_finish(const matmul_job *job)
+{
+    const cero_matmul_desc *d = job->desc;
+    const cero_kernels *k = job->kernels;
+
+    for (int64_t p = 1; p < gemv_parts(d->K); p++) {
+        k->accumulate[CERO_DTYPE_F32](d->N, job->sums + p * d->N, job->sums);
+    }
+    if (job->bias != NULL) {
+        k->accumulate[d->ab_dtype](d->N, job->bias, job->sums);
+    }
+    k->from_f32[d->ab_dtype](d->N, job->sums, job->c);
 }
 
 /* Rows of C that no product reaches: the bias, or zeros, or what was there when adding. */
@@ -342,7 +383,7 @@ static cero_status run_widened(cero_device *device, const cero_matmul *m, const 
     copy_job a = {k, d->ab_dtype, a_cols(d), d->lda, job->a, scratch + m->a_at};
     copy_job b = {k, d->ab_dtype, b_cols(d), d->ldb, job->b, scratch + m->b_at};
     copy_job bias = {k, d->ab_dtype, d->N, d->N, job->bias, scratch + m->bias_at};
-    matmul_job wide = {k, d, a.y, b.y, bias.y, is_c_wide ? scratch + m->c_at : job->c};
+    matmul_job wide = {k, d, a.y, b.y, bias.y, is_c_wide ? scratch + m->c_at : job->c, NULL};
     copy_job c = {k, d->c_dtype, d->N, d->ldc, wide.c, job->c};
 
     cero_device_parallel_for(device, a_rows(d), widen_task, &a);
@@ -361,15 +402,19 @@ cero_status cero_device_matmul_run(cero_device *device, const cero_matmul *matmu
                                    const void *b, const void *bias, void *c, void *scratch)
 {
     const cero_matmul_desc *d = &matmul->desc;
-    matmul_job job = {device->kernels, d, a, b, d->has_bias ? bias : NULL, c};
+    matmul_job job = {device->kernels, d, a, b, d->has_bias ? bias : NULL, c, scratch};
 
     CERO_ASSERT(!device->backend->is_meta);
     switch (matmul->kind) {
     case KIND_EMPTY:
         cero_device_parallel_for(device, d->N > 0 ? d->M : 0, empty_task, &job);
         return CERO_OK;
-    case KIND_GEMV:
-        cero_device_parallel_for(device, (d->N + GEMV_BLOCK - 1) / GEMV_BLOCK, gemv_task, &job);
+    case KIND_GEMV_T:
+        cero_device_parallel_for(device, (d->N + GEMV_BLOCK - 1) / GEMV_BLOCK, gemv_t_task, &job);
+        return CERO_OK;
+    case KIND_GEMV_N:
+        cero_device_parallel_for(device, gemv_parts(d->K), gemv_n_task, &job);
+        gemv_n_finish(&job);
         return CERO_OK;
     case KIND_DIRECT:
         return run_product(device, matmul, &job, scratch);

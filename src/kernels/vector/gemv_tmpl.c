@@ -5,20 +5,22 @@
  */
 
 enum {
-    FN(GEMV_COLUMNS) = 2048, /* sums of gemv_n kept in the nearest cache: 8 KiB */
-    FN(GEMV_ROWS) = 8        /* rows of gemv_n that share a load and store of the sums */
+    FN(GEMV_COLUMNS) = 4096, /* sums of gemv_n kept in the nearest cache: 16 KiB */
+    FN(GEMV_ROWS) = 8,       /* rows of gemv_n that share a load and store of the sums … */
+    FN(GEMV_PAGE) =
+        4096 /* … when a row is at least this many bytes: streams want pages of their own */
 };
 
 /* sums[j] += x[0] w[0, j] + x[1] w[1, j] + …, in this order, for m <= VEC_WIDTH columns */
 KERNEL_INLINE void FN(gemv_n_step)(int rows, int64_t m, const vec *x, const ELEMENT *w, int64_t ld,
                                    float *sums)
 {
-    vec sum = load_f32(sums);
+    vec sum = load_part_f32(sums, m);
 
     for (int r = 0; r < rows; r++) {
         sum = vec_fma(x[r], LOAD_PART(w + r * ld, m), sum);
     }
-    store_f32(sums, sum);
+    store_part_f32(sums, m, sum);
 }
 
 KERNEL_INLINE void FN(gemv_n_rows)(int rows, int64_t cols, const ELEMENT *x, const ELEMENT *w,
@@ -38,35 +40,30 @@ KERNEL_INLINE void FN(gemv_n_rows)(int rows, int64_t cols, const ELEMENT *x, con
     }
 }
 
-KERNEL_INLINE void FN(gemv_n_finish)(int64_t m, const float *sums, const ELEMENT *bias, ELEMENT *y)
+/* One block of columns, whose sums stay in the nearest cache. */
+static void FN(gemv_n_block)(int64_t k_count, int64_t cols, const ELEMENT *x, const ELEMENT *w,
+                             int64_t ld, float *sums)
 {
-    vec sum = load_f32(sums);
-    STORE_PART(y, m, bias != NULL ? vec_add(sum, LOAD_PART(bias, m)) : sum);
+    int64_t k = 0;
+
+    memset(sums, 0, (size_t)cols * sizeof(float));
+    // Short rows follow each other within a page: there one stream is faster than several.
+    if (ld * (int64_t)sizeof(ELEMENT) >= FN(GEMV_PAGE)) {
+        for (; k + FN(GEMV_ROWS) <= k_count; k += FN(GEMV_ROWS)) {
+            FN(gemv_n_rows)(FN(GEMV_ROWS), cols, x + k, w + k * ld, ld, sums);
+        }
+    }
+    for (; k < k_count; k++) {
+        FN(gemv_n_rows)(1, cols, x + k, w + k * ld, ld, sums);
+    }
 }
 
 static void FN(gemv_n)(int64_t k_count, int64_t n, const void *x, const void *w, int64_t ld,
-                       const void *bias, void *y)
+                       float *sums)
 {
-    const ELEMENT *from = x;
-    float sums[FN(GEMV_COLUMNS)];
-
     for (int64_t j = 0; j < n; j += FN(GEMV_COLUMNS)) {
         int64_t cols = n - j < FN(GEMV_COLUMNS) ? n - j : FN(GEMV_COLUMNS);
-        const ELEMENT *weight = (const ELEMENT *)w + j;
-        int64_t k = 0;
-
-        memset(sums, 0, sizeof(sums));
-        for (; k + FN(GEMV_ROWS) <= k_count; k += FN(GEMV_ROWS)) {
-            FN(gemv_n_rows)(FN(GEMV_ROWS), cols, from + k, weight + k * ld, ld, sums);
-        }
-        for (; k < k_count; k++) {
-            FN(gemv_n_rows)(1, cols, from + k, weight + k * ld, ld, sums);
-        }
-        for (int64_t c = 0; c < cols; c += VEC_WIDTH) {
-            const ELEMENT *offset = bias != NULL ? (const ELEMENT *)bias + j + c : NULL;
-            FN(gemv_n_finish)
-            (cols - c < VEC_WIDTH ? cols - c : VEC_WIDTH, sums + c, offset, (ELEMENT *)y + j + c);
-        }
+        FN(gemv_n_block)(k_count, cols, x, (const ELEMENT *)w + j, ld, sums + j);
     }
 }
 
