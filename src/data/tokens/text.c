@@ -88,7 +88,10 @@ static cero_status list_documents(const char *path, cero_file_list *list)
 static cero_status check_tokenizer(const char *path, const cero_token_stream_params *params)
 {
     if (params->tokenizer == NULL) {
-        return CERO_FAIL(CERO_ERR_INVALID, "reading text of %s: a tokenizer is needed", path);
+        return CERO_FAIL(CERO_ERR_INVALID,
+                         "reading text of %s: a tokenizer is needed; name one (--tokenizer), or "
+                         "give token files (.bin and .idx, .u16, .u32, .npy)",
+                         path);
     }
     int64_t size = cero_tokenizer_vocab_size(params->tokenizer);
     if (params->vocab_size > 0 && size > params->vocab_size) {
