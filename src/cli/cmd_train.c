@@ -16,7 +16,6 @@
 #include <math.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
@@ -202,13 +201,6 @@ static cero_status create_trainer(train_run *run)
     return CERO_OK;
 }
 
-static int terminal_width(void)
-{
-    struct winsize size = {0};
-
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
 static cero_status open_log(train_run *run)
 {
     bool is_terminal = isatty(STDERR_FILENO) != 0;
@@ -219,7 +211,7 @@ static cero_status open_log(train_run *run)
                             .stream = stderr,
                             .is_terminal = is_terminal,
                             .has_color = cero_cli_has_color(run->cli, STDERR_FILENO),
-                            .width = is_terminal ? terminal_width() : 0,
+                            .width = is_terminal ? cero_progress_terminal_width(STDERR_FILENO) : 0,
                             .total_steps = cero_trainer_steps(run->trainer),
                             .steps_per_print = cero_train_config_spec(run->config)->steps_per_print,
                         });
@@ -263,7 +255,7 @@ static cero_status say_summary(train_run *run)
 
     cero_summary_model(&run->model,
                        run->has_weights ? "weights from the directory" : "initial weights", &text);
-    cero_summary_training(run->config, cero_engine_get_plan(engine), &text);
+    cero_summary_training(run->config, engine, &text);
     summarise_data(run, &text);
     cero_summary_memory(cero_engine_get_plan(engine), &text);
     for (int i = 0; unused != NULL; unused = cero_engine_unused_param(engine, ++i)) {

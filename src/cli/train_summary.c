@@ -2,29 +2,6 @@
 /* The lines of train_summary.h. */
 #include "cli/train_summary.h"
 
-static const char *formula_of(const cero_optim_spec *o)
-{
-    switch (o->type) {
-    case CERO_OPTIM_ADAMW:
-        return "p -= lr * (m^ / (sqrt(v^) + eps) + weight_decay * p), decoupled decay";
-    case CERO_OPTIM_ADAM:
-        return "g += weight_decay * p; p -= lr * m^ / (sqrt(v^) + eps), L2 decay";
-    case CERO_OPTIM_SGD:
-        return "p -= lr * momentum buffer of (g + weight_decay * p)";
-    case CERO_OPTIM_ADAGRAD:
-        return "v += (g + weight_decay * p)^2; p -= lr * g / (sqrt(v) + eps)";
-    case CERO_OPTIM_LION:
-        return "p -= lr * sign(beta1 * m + (1 - beta1) * g), decoupled decay";
-    case CERO_OPTIM_LAMB:
-        return "p -= lr * trust ratio of each tensor * (m / (sqrt(v) + eps) + weight_decay * p)";
-    case CERO_OPTIM_MUON:
-        return "matrices: orthogonalised momentum; the rest: AdamW";
-    case CERO_OPTIM_COUNT:
-        break;
-    }
-    return "";
-}
-
 void cero_summary_model(const cero_model_spec *model, const char *weights, cero_text *out)
 {
     cero_text_printf(out,
@@ -36,10 +13,11 @@ void cero_summary_model(const cero_model_spec *model, const char *weights, cero_
                      weights);
 }
 
-void cero_summary_training(const cero_train_config *config, const cero_engine_plan *plan,
+void cero_summary_training(const cero_train_config *config, const cero_engine *engine,
                            cero_text *out)
 {
     const cero_train_spec *t = cero_train_config_spec(config);
+    const cero_engine_plan *plan = cero_engine_get_plan(engine);
 
     cero_text_printf(out, "precision  %s; normaliser: mean over the tokens that count\n",
                      cero_dtype_name(t->compute_dtype));
@@ -48,10 +26,9 @@ void cero_summary_training(const cero_train_config *config, const cero_engine_pl
                      "sums in order of micro-batches\n",
                      (long long)t->train_batch_size, (long long)t->train_micro_batch_size_per_gpu,
                      (long long)t->gradient_accumulation_steps);
-    cero_text_printf(out, "optimizer  %s, lr ", cero_optim_type_name(t->optimizer.type));
+    cero_text_printf(out, "optimizer  %s\n           lr ", cero_engine_formula(engine));
     cero_text_append_double(out, t->optimizer.lr);
-    cero_text_printf(out, " (%s): %s\n", cero_lr_schedule_type_name(t->scheduler.type),
-                     formula_of(&t->optimizer));
+    cero_text_printf(out, ", schedule %s\n", cero_lr_schedule_type_name(t->scheduler.type));
     cero_text_printf(out,
                      "decay      %g on %lld tensors of %lld elements; none on %lld elements; "
                      "%lld frozen\n",

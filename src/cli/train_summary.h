@@ -10,7 +10,7 @@
 
 /* Appends lines, each ended. `weights` says where weights come from. */
 void cero_summary_model(const cero_model_spec *model, const char *weights, cero_text *out);
-void cero_summary_training(const cero_train_config *config, const cero_engine_plan *plan,
+void cero_summary_training(const cero_train_config *config, const cero_engine *engine,
                            cero_text *out);
 void cero_summary_memory(const cero_engine_plan *plan, cero_text *out);
 

@@ -11,6 +11,8 @@ typedef struct decode_program {
     int64_t tokens; /* taken at once */
     cero_graph *graph;
     cero_program *program;
+    int32_t *input;      /* [tokens], view into the program, like logits */
+    const float *logits; /* [vocab] */
 } decode_program;
 
 struct cero_decoder {
@@ -47,7 +49,12 @@ static cero_status bind(cero_decoder *decoder)
             .param = cero_zero_param_addresses(decoder->zero),
             .state_owner = i == 0 ? NULL : decoder->programs[0].program,
         };
-        CERO_TRY(cero_program_bind(decoder->programs[i].program, &bindings));
+        decode_program *p = &decoder->programs[i];
+        CERO_TRY(cero_program_bind(p->program, &bindings));
+        p->input = cero_program_data(p->program, "tokens");
+        p->logits = cero_program_data(p->program, "logits");
+        CERO_CHECK(p->input != NULL, CERO_ERR_INVALID,
+                   "the model has no input \"tokens\": it cannot generate");
     }
     return CERO_OK;
 }
@@ -122,11 +129,10 @@ cero_status cero_decoder_set_param(cero_decoder *decoder, int64_t i, int64_t beg
 
 static cero_status run(cero_decoder *decoder, const decode_program *p, const int32_t *tokens)
 {
-    int32_t *input = cero_program_data(p->program, "tokens");
     cero_step_env env = {.position = decoder->length};
 
     for (int64_t i = 0; i < p->tokens; i++) {
-        input[i] = tokens[i];
+        p->input[i] = tokens[i];
     }
     CERO_TRY(cero_program_run(p->program, &env, CERO_PROGRAM_ALL));
     decoder->length += p->tokens;
@@ -151,7 +157,7 @@ cero_status cero_decoder_append(cero_decoder *decoder, const int32_t *tokens, in
             i++;
         }
         CERO_TRY(run(decoder, &decoder->programs[i], tokens + done));
-        *logits = cero_program_data(decoder->programs[i].program, "logits");
+        *logits = decoder->programs[i].logits;
         done += decoder->programs[i].tokens;
     }
     return CERO_OK;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/exact.h"
 #include "models/models.h"
+#include "optim/optimizer.h"
 
 #include <string.h>
 
@@ -43,14 +44,7 @@ cero_status cero_engine_build_model(cero_graph *graph, const cero_model_shape *s
 
 static bool is_frozen(const void *context, const char *name)
 {
-    const cero_patterns *patterns = context;
-
-    for (int i = 0; i < patterns->count; i++) {
-        if (cero_text_match(patterns->pattern[i], name)) {
-            return true;
-        }
-    }
-    return false;
+    return cero_patterns_match(context, name);
 }
 
 static void compiled_cleanup(compiled *c)
@@ -153,23 +147,6 @@ static cero_status create_zero(cero_engine *engine)
     return cero_zero_create(&params, &engine->zero);
 }
 
-static cero_status check_frozen_patterns(const cero_engine *engine)
-{
-    const cero_patterns *patterns = &engine->spec->frozen;
-    const cero_graph *g = engine->train.graph;
-
-    for (int i = 0; i < patterns->count; i++) {
-        bool has_match = false;
-        for (int64_t p = 0; p < g->param_count && !has_match; p++) {
-            has_match = cero_text_match(patterns->pattern[i], g->params[p].name);
-        }
-        CERO_CHECK(has_match, CERO_ERR_INVALID,
-                   "cero.frozen: the pattern \"%s\" matches none of the model's %lld parameters",
-                   patterns->pattern[i], (long long)g->param_count);
-    }
-    return CERO_OK;
-}
-
 cero_status cero_engine_create(cero_context *context, const cero_config *config,
                                const cero_engine_params *params, cero_engine **out)
 {
@@ -191,7 +168,6 @@ cero_status cero_engine_create(cero_context *context, const cero_config *config,
     engine->spec = cero_train_config_spec(config);
     engine->micro_batch_count = engine->spec->gradient_accumulation_steps;
     CERO_TRY_GOTO(compile(engine, CERO_MODEL_TRAIN, &engine->train), fail);
-    CERO_TRY_GOTO(check_frozen_patterns(engine), fail);
     if (!params->no_eval) {
         CERO_TRY_GOTO(compile(engine, CERO_MODEL_EVAL, &engine->eval), fail);
     }
@@ -452,6 +428,11 @@ void *cero_engine_arena(cero_engine *engine, size_t *nbytes)
 const cero_train_spec *cero_engine_spec(const cero_engine *engine)
 {
     return engine->spec;
+}
+
+const char *cero_engine_formula(const cero_engine *engine)
+{
+    return cero_optim_formula(&engine->spec->optimizer);
 }
 
 int64_t cero_engine_seq_len(const cero_engine *engine)

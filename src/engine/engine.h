@@ -63,6 +63,9 @@ void *cero_engine_arena(cero_engine *engine, size_t *nbytes);
 const cero_train_spec *cero_engine_spec(const cero_engine *engine);
 int64_t cero_engine_seq_len(const cero_engine *engine);
 
+/* The optimizer's update in one line, for the start of a run. Not collective. */
+const char *cero_engine_formula(const cero_engine *engine);
+
 /* Names of parameters that took no part in the loss: i-th, NULL at the end. Not collective. */
 const char *cero_engine_unused_param(const cero_engine *engine, int i);
 

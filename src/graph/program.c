@@ -34,24 +34,34 @@ struct cero_program {
     void **data;                     /* owned, [value_count]: memory of sources */
 };
 
+/* Operations and bytes of one run; an op that tells no bytes reads its inputs and writes its outputs. */
+static cero_cost instruction_cost(const instruction *in)
+{
+    const cero_node *node = in->node;
+    cero_cost cost = {0};
+
+    if (node->op->cost != NULL) {
+        node->op->cost(node->attr, in->input_desc, in->output_desc, &cost);
+    }
+    if (cost.bytes == 0) {
+        for (int k = 0; k < node->input_count; k++) {
+            cost.bytes += (double)cero_plan_value_bytes(node->input[k]);
+        }
+        for (int k = 0; k < node->output_count; k++) {
+            cost.bytes += (double)cero_plan_value_bytes(node->output[k]);
+        }
+    }
+    return cost;
+}
+
 static void count_work(cero_program *program)
 {
     cero_program_stats *stats = &program->stats;
 
     for (int64_t i = 0; i < stats->instruction_count; i++) {
         const instruction *in = &program->list[i];
-        cero_cost cost = {0};
-        if (in->node->op->cost != NULL) {
-            in->node->op->cost(in->node->attr, in->input_desc, in->output_desc, &cost);
-        }
-        if (cost.bytes == 0) {
-            for (int k = 0; k < in->node->input_count; k++) {
-                cost.bytes += (double)cero_plan_value_bytes(in->node->input[k]);
-            }
-            for (int k = 0; k < in->node->output_count; k++) {
-                cost.bytes += (double)cero_plan_value_bytes(in->node->output[k]);
-            }
-        }
+        cero_cost cost = instruction_cost(in);
+
         stats->flops[in->node->phase] += cost.flops;
         stats->bytes[in->node->phase] += cost.bytes;
     }
@@ -314,12 +324,8 @@ cero_status cero_program_profile_write(const cero_program *program, cero_text *o
                 continue;
             }
             is_first = is_first && j >= i;
-            cero_cost cost = {0};
-            if (op->cost != NULL) {
-                op->cost(in->node->attr, in->input_desc, in->output_desc, &cost);
-            }
             seconds += in->seconds;
-            flops += cost.flops * (double)in->runs;
+            flops += instruction_cost(in).flops * (double)in->runs;
             calls += in->runs;
         }
         if (is_first) {
@@ -356,10 +362,6 @@ cero_status cero_program_dump(const cero_program *program, cero_text *out)
     for (int64_t i = 0; i < program->stats.instruction_count; i++) {
         const instruction *in = &program->list[i];
         const cero_node *node = in->node;
-        cero_cost cost = {0};
-        if (node->op->cost != NULL) {
-            node->op->cost(node->attr, in->input_desc, in->output_desc, &cost);
-        }
         cero_text_printf(out, "%5lld %-9s %-12s %-20s", (long long)i, phases[node->phase],
                          node->unit >= 0 ? program->graph->units[node->unit].name : "-",
                          node->op->name);
@@ -374,7 +376,7 @@ cero_status cero_program_dump(const cero_program *program, cero_text *out)
             cero_text_printf(out, " scratch %zu@%zu", node->scratch_bytes,
                              program->plan.scratch_offset[i]);
         }
-        cero_text_printf(out, " %.3g flop\n", cost.flops);
+        cero_text_printf(out, " %.3g flop\n", instruction_cost(in).flops);
     }
     return cero_text_finish(out);
 }

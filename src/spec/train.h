@@ -109,6 +109,9 @@ typedef struct cero_patterns {
     char pattern[CERO_MAX_PATTERNS][CERO_MAX_PATTERN];
 } cero_patterns;
 
+/* True if one of the patterns matches the name. NULL has no patterns. */
+bool cero_patterns_match(const cero_patterns *patterns, const char *name);
+
 /* The supported keys. Key, field and command-line flag have one name. */
 typedef struct cero_train_spec {
     int64_t train_batch_size;

@@ -230,3 +230,13 @@ cero_status cero_train_config_write_json(const cero_train_config *config, cero_t
     CERO_TRY(cero_text_finish(out));
     return CERO_OK;
 }
+
+bool cero_patterns_match(const cero_patterns *patterns, const char *name)
+{
+    for (int i = 0; patterns != NULL && i < patterns->count; i++) {
+        if (cero_text_match(patterns->pattern[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -9,19 +9,8 @@ static int64_t round_up(int64_t n)
     return (n + CERO_ZERO_ALIGNMENT - 1) / CERO_ZERO_ALIGNMENT * CERO_ZERO_ALIGNMENT;
 }
 
-static bool matches(const cero_patterns *patterns, const char *name)
-{
-    for (int i = 0; patterns != NULL && i < patterns->count; i++) {
-        if (cero_text_match(patterns->pattern[i], name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A pattern that matches no parameter is a typo. */
-static cero_status check_patterns(const cero_zero_layout *layout, const cero_patterns *patterns,
-                                  const char *key)
+cero_status cero_zero_layout_check_patterns(const cero_zero_layout *layout,
+                                            const cero_patterns *patterns, const char *key)
 {
     for (int i = 0; patterns != NULL && i < patterns->count; i++) {
         bool has_match = false;
@@ -48,7 +37,7 @@ static cero_status param_init(const cero_param *from, const cero_patterns *no_de
         .std = from->std,
         .unit = from->unit,
         .is_frozen = from->is_frozen,
-        .has_decay = !matches(no_decay, from->name),
+        .has_decay = !cero_patterns_match(no_decay, from->name),
         .is_matrix = from->shape.ndim == 2 && !from->is_embedding,
         .trained = -1,
     };
@@ -104,7 +93,7 @@ cero_status cero_zero_layout_create(const cero_graph *graph, const cero_patterns
         layout.unit_count++;
         place_unit(&layout, &layout.units[u]);
     }
-    CERO_TRY_GOTO(check_patterns(&layout, no_decay, "no_decay"), fail);
+    CERO_TRY_GOTO(cero_zero_layout_check_patterns(&layout, no_decay, "no_decay"), fail);
     *out = layout;
     return CERO_OK;
 

@@ -64,6 +64,14 @@ CERO_NODISCARD cero_status cero_zero_layout_create(const cero_graph *graph,
                                                    cero_zero_layout *out);
 void cero_zero_layout_cleanup(cero_zero_layout *layout);
 
+/*
+ * A pattern of the config's cero.<key> that matches no parameter is a typo. Not collective.
+ * Errors: INVALID naming key and pattern.
+ */
+CERO_NODISCARD cero_status cero_zero_layout_check_patterns(const cero_zero_layout *layout,
+                                                           const cero_patterns *patterns,
+                                                           const char *key);
+
 /* Index by name, -1 if absent. Not collective. */
 int64_t cero_zero_layout_find(const cero_zero_layout *layout, const char *name);
 

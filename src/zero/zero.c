@@ -195,6 +195,8 @@ cero_status cero_zero_create(const cero_zero_params *params, cero_zero **out)
                                           &zero->layout),
                   fail);
     if (zero->contributions > 0) {
+        CERO_TRY_GOTO(cero_zero_layout_check_patterns(&zero->layout, &zero->spec->frozen, "frozen"),
+                      fail);
         CERO_TRY_GOTO(create_optimizer(zero), fail);
     }
     if (!cero_device_is_meta(zero->device)) {

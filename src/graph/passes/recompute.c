@@ -132,12 +132,12 @@ static cero_status make_twin(recompute *r, cero_value *value, int group, cero_va
     return CERO_OK;
 }
 
-/* All clones of a group, in forward order, before the group's first backward node. */
+/* All clones of a group, before the group's first backward node. */
 static cero_status recompute_group(recompute *r, int group, int64_t first)
 {
     cero_graph *g = r->graph;
 
-    // Mark by walking the group's backward nodes; clone in forward order for the best locality.
+    // What backward reads is cloned as it is met, each value after those it is made of.
     for (int64_t i = first; i < g->node_count; i++) {
         cero_node *node = g->nodes[i];
         if (node->phase != CERO_PHASE_BACKWARD || node_group(r, node) != group) {
