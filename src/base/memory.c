@@ -101,13 +101,9 @@ static void usage_add(cero_mem_usage *usage, size_t nbytes)
     }
 }
 
-cero_status cero_mem_alloc(cero_mem *mem, size_t nbytes, cero_mem_category category,
-                           const char *what, void **out)
+static cero_status check_budget(const cero_mem *mem, size_t nbytes, cero_mem_category category,
+                                const char *what)
 {
-    // Large blocks start on a huge page, header in the page before: half the misses of a walk.
-    size_t lead = nbytes >= HUGE_PAGE ? (size_t)HUGE_PAGE : (size_t)CERO_MEM_ALIGNMENT;
-    void *base = NULL;
-
     if (mem->budget != 0 && nbytes > mem->budget - mem->total.current) {
         return CERO_FAIL(CERO_ERR_NOMEM,
                          "%s: %zu bytes of category %s asked for, %zu of the budget of %zu bytes "
@@ -115,6 +111,32 @@ cero_status cero_mem_alloc(cero_mem *mem, size_t nbytes, cero_mem_category categ
                          what, nbytes, cero_mem_category_name(category), mem->total.current,
                          mem->budget);
     }
+    return CERO_OK;
+}
+
+cero_status cero_mem_charge(cero_mem *mem, size_t nbytes, cero_mem_category category,
+                            const char *what)
+{
+    CERO_TRY(check_budget(mem, nbytes, category, what));
+    usage_add(&mem->usage[category], nbytes);
+    usage_add(&mem->total, nbytes);
+    return CERO_OK;
+}
+
+void cero_mem_discharge(cero_mem *mem, size_t nbytes, cero_mem_category category)
+{
+    mem->usage[category].current -= nbytes;
+    mem->total.current -= nbytes;
+}
+
+cero_status cero_mem_alloc(cero_mem *mem, size_t nbytes, cero_mem_category category,
+                           const char *what, void **out)
+{
+    // Large blocks start on a huge page, header in the page before: half the misses of a walk.
+    size_t lead = nbytes >= HUGE_PAGE ? (size_t)HUGE_PAGE : (size_t)CERO_MEM_ALIGNMENT;
+    void *base = NULL;
+
+    CERO_TRY(check_budget(mem, nbytes, category, what));
     if (nbytes > SIZE_MAX - 2 * lead || call_fails() ||
         posix_memalign(&base, lead, nbytes + lead) != 0) {
         return CERO_FAIL(CERO_ERR_NOMEM,
@@ -143,8 +165,7 @@ void cero_mem_free(cero_mem *mem, void *ptr)
     }
     const block_header *header =
         (const block_header *)(void *)((unsigned char *)ptr - CERO_MEM_ALIGNMENT);
-    mem->usage[header->category].current -= header->nbytes;
-    mem->total.current -= header->nbytes;
+    cero_mem_discharge(mem, header->nbytes, header->category);
     free(header->base);
 }
 

@@ -42,6 +42,15 @@ CERO_NODISCARD cero_status cero_mem_alloc(cero_mem *mem, size_t nbytes, cero_mem
 /* Frees what cero_mem_alloc gave; NULL is fine. */
 void cero_mem_free(cero_mem *mem, void *ptr);
 
+/*
+ * Counts memory that somebody else allocates (a shared-memory window), with the same bound; discharge takes
+ * it back.
+ * Errors: NOMEM, as cero_mem_alloc.
+ */
+CERO_NODISCARD cero_status cero_mem_charge(cero_mem *mem, size_t nbytes, cero_mem_category category,
+                                           const char *what);
+void cero_mem_discharge(cero_mem *mem, size_t nbytes, cero_mem_category category);
+
 cero_mem_usage cero_mem_get(const cero_mem *mem, cero_mem_category category);
 
 /* Current bytes and peak of the sum over categories (not the sum of peaks). */

@@ -278,7 +278,7 @@ static cero_status train_step(cero_engine *engine, const cero_batch *batch, cero
     }
     CERO_TRY(cero_comm_agree(engine->context->comm, CERO_OK));
     CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, &loss, 1));
-    CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, &rows, 1));
+    CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, CERO_COMM_SUM, &rows, 1));
     double start = cero_clock_now();
     // A step without a single row that counts divides by one row: its gradient is zero.
     double divisor = (double)(rows > 0 ? rows : 1) / (double)engine->train.rows;
@@ -331,7 +331,7 @@ cero_status cero_engine_eval_batch(cero_engine *engine, const cero_batch *batch,
     CERO_TRY(cero_program_run(engine->eval.program, &(cero_step_env){0}, CERO_PROGRAM_ALL));
     add_losses(&engine->eval, &loss, &counted);
     CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, &loss, 1));
-    CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, &counted, 1));
+    CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, CERO_COMM_SUM, &counted, 1));
     *loss_sum = cero_exact_round(&loss);
     *rows = counted;
     return CERO_OK;
