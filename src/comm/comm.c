@@ -46,3 +46,10 @@ int64_t cero_comm_bytes_sent(const cero_comm *comm)
 {
     return comm->bytes_sent;
 }
+
+#if !CERO_HAVE_MPI
+const char *cero_comm_mpi_library(void)
+{
+    return "none";
+}
+#endif

@@ -54,4 +54,7 @@ CERO_NODISCARD cero_status cero_comm_all_reduce_i64(cero_comm *comm, int64_t *va
 /* Bytes this rank has sent so far. Not collective. */
 int64_t cero_comm_bytes_sent(const cero_comm *comm);
 
+/* Name and version of the MPI this was built with, or "none". Not collective. */
+const char *cero_comm_mpi_library(void);
+
 #endif
