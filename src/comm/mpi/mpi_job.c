@@ -418,7 +418,7 @@ void cero_mpi_job_release(cero_mpi_job *job)
     if (--job->references > 0) {
         return;
     }
-    bool is_left = cero_mpi_meet(job) && drain(job);
+    bool is_left = cero_mpi_meet(job, job->comm, NULL, job->timeout) && drain(job);
     unlink_job(job);
     if (is_left) {
         cero_mpi_window_destroy(&job->node, &job->window);
