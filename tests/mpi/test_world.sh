@@ -95,12 +95,14 @@ await_end() {
     code=0
     wait "$launcher" || code=$?
 }
+# A process that ended and was not yet waited for is gone, too.
+is_gone() { ! [ -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 expect_nobody() {
-    local pid
-    for pid in $(cat pids/*); do
+    local file pid
+    for file in pids/*; do
+        pid=$(cat "$file")
         for _ in $(seq 200); do
-            # A process that ended and was not yet waited for is gone, too.
-            [ -e "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status" 2>/dev/null || continue 2
+            is_gone "$pid" && continue 2
             sleep 0.1
         done
         fail "process $pid is still there"
