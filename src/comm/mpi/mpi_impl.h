@@ -43,6 +43,8 @@ typedef struct cero_mpi_control {
 
 /* The transport's part of a communicator. */
 typedef struct cero_mpi {
+    /* borrowed, by id % CERO_MPI_SLOTS: exchanges that are started and not released */
+    struct cero_mpi_exchange *active[CERO_MPI_SLOTS];
     MPI_Comm comm;  /* owned duplicate, errors return */
     MPI_Comm node;  /* owned: the ranks of this node; MPI_COMM_NULL without shared memory */
     MPI_Win window; /* owned: the control pages */
@@ -51,11 +53,9 @@ typedef struct cero_mpi {
                                    All NULL without shared memory */
     cero_mpi_control *own; /* this rank's page, in the window or private */
     int64_t exchanges;     /* started so far: the last id */
-    struct cero_mpi_exchange *active[CERO_MPI_SLOTS]; /* borrowed, by id % CERO_MPI_SLOTS: started
-                                                         and not released */
-    int64_t message_limit;                            /* bytes of one message */
-    bool is_broken;                                   /* an error ended the communicator */
-    int failed_rank;                                  /* known to have failed; -1 */
+    int64_t message_limit; /* bytes of one message */
+    bool is_broken;        /* an error ended the communicator */
+    int failed_rank;       /* known to have failed; -1 */
     cero_status failed_status;
     char failed_message[CERO_MPI_MESSAGE];
 } cero_mpi;
@@ -74,9 +74,9 @@ CERO_NODISCARD cero_status cero_mpi_check(int code, const char *what);
 typedef bool (*cero_mpi_test)(void *context, cero_status *st);
 
 /*
- * Waits until test(context) is true; calls cero_mpi_exchange_poll in every turn, since a peer may wait for what
- * an exchange of this rank has still to send. `peer` is the rank that is waited for, -1 when it may be any: its silence is
- * what the timeout measures, and the message names it. `event` is what the ring shows of the wait.
+ * Waits until test(context) is true. Every turn calls cero_mpi_exchange_poll: a peer may wait for what an
+ * exchange of this rank has still to send. `peer` is the rank that is waited for, -1 when it may be any: its
+ * silence is what the timeout measures, and the message names it. `event` is what the ring shows of the wait.
  *
  * Errors: REMOTE when a rank failed, COMM when `peer` gave no sign of life for the timeout: the message then has
  * the recent operations of each rank that could be asked. Both break the communicator.
