@@ -15,6 +15,9 @@
 
 enum {
     MAX_PATH = 4096,
+    // What a library adds to a window: Open MPI keeps a twentieth free and has a page for each rank.
+    LIBRARY_PART = 16,
+    LIBRARY_BYTES = 64 << 10,
     POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE of Linux 5.14; an older kernel answers EINVAL */
 };
 
@@ -90,17 +93,17 @@ static cero_status check_space(cero_comm *comm, const cero_comm_buffer_params *p
                 ((unsigned long long)all[r].nbytes + CERO_MEM_ALIGNMENT + page - 1) / page * page;
         }
     }
+    sum += sum / LIBRARY_PART + LIBRARY_BYTES + page * (unsigned long long)comm->node_size[node];
     find_window_folder(cero_mpi_of(comm)->own, folder, sizeof(folder));
     if (folder[0] == '\0' || statvfs(folder, &fs) != 0) {
         return CERO_OK;
     }
     unsigned long long room = (unsigned long long)fs.f_bavail * fs.f_frsize;
-    CERO_CHECK(
-        sum <= room, CERO_ERR_NOMEM,
-        "no shared memory for %s: the ranks of this node ask for %llu bytes, and %llu are free "
-        "in %s; enlarge it (mount -o remount,size=... %s, or docker run --shm-size=...) or "
-        "set cero.transport to \"mpi\"",
-        p->what, sum, room, folder, folder);
+    CERO_CHECK(sum <= room, CERO_ERR_NOMEM,
+               "no shared memory for %s: the ranks of this node need %llu bytes, and %llu are free "
+               "in %s; enlarge it (mount -o remount,size=... %s, or docker run --shm-size=...) or "
+               "set cero.transport to \"mpi\"",
+               p->what, sum, room, folder, folder);
     return CERO_OK;
 }
 
