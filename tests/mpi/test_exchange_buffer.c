@@ -202,10 +202,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_full_node),
     };
 
-    if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
-        return EXIT_FAILURE;
-    }
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    (void)MPI_Finalize();
-    return failed;
+    return cases_run(argc, argv, tests, CERO_COUNT_OF(tests));
 }
