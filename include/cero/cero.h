@@ -157,6 +157,12 @@ CERO_API int64_t cero_engine_global_batch(const cero_engine *engine);
 CERO_API int64_t cero_engine_micro_batch(const cero_engine *engine);
 CERO_API int64_t cero_engine_micro_batch_count(const cero_engine *engine);
 
+/*
+ * First sample, within the step, of this rank's micro-batch `index`: micro-batch k of a step holds samples
+ * k * micro_batch and on, and rank r of N takes k = r, r + N, r + 2 N … Not collective.
+ */
+CERO_API int64_t cero_engine_micro_batch_sample(const cero_engine *engine, int64_t index);
+
 #ifdef __cplusplus
 }
 #endif

@@ -82,12 +82,12 @@ int cero_comm_rank(const cero_comm *comm);
 int cero_comm_size(const cero_comm *comm);
 bool cero_comm_is_virtual(const cero_comm *comm);
 
-/* Nodes of the communicator, the node of a rank, its number there, and how many ranks share it. */
+/* Nodes: how many, that of a rank, a rank's number there, how many share one. Not collective. */
 int cero_comm_node_count(const cero_comm *comm);
 int cero_comm_node_of(const cero_comm *comm, int rank);
 int cero_comm_local_rank(const cero_comm *comm, int rank);
 int cero_comm_node_size(const cero_comm *comm, int node);
-/* The rank of a node with the given number there. */
+/* The rank of a node with the given number there. Not collective. */
 int cero_comm_rank_at(const cero_comm *comm, int node, int local_rank);
 
 /* True when ranks of a node read each other's buffers. Not collective. */
@@ -252,7 +252,7 @@ typedef enum cero_comm_kind {
     CERO_COMM_KIND_COUNT
 } cero_comm_kind;
 
-/* "all_gather_unit", …; static text. */
+/* "all_gather_unit", …; static text. Not collective. */
 const char *cero_comm_kind_name(cero_comm_kind kind);
 
 /*

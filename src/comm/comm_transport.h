@@ -113,11 +113,12 @@ struct cero_exchange {
 
 /*
  * Fills a communicator's node tables from the node number of each rank (consecutive from 0, in the order of
- * first rank). Errors: NOMEM.
+ * first rank). Not collective. Errors: NOMEM.
  */
 CERO_NODISCARD cero_status cero_comm_set_nodes(cero_comm *comm, const int *node);
 
-/* Starts an exchange's struct of `size` bytes: copies borders, sets payload and kind. Errors: NOMEM. */
+/* Starts an exchange's struct of `size` bytes: copies borders, sets payload and kind. Not collective.
+ * Errors: NOMEM. */
 CERO_NODISCARD cero_status cero_exchange_init_reduce(cero_comm *comm,
                                                      const cero_reduce_params *params, size_t size,
                                                      cero_exchange **out);
@@ -125,31 +126,32 @@ CERO_NODISCARD cero_status cero_exchange_init_gather(cero_comm *comm,
                                                      const cero_gather_params *params, size_t size,
                                                      cero_exchange **out);
 
-/* Frees what the init functions made, and the struct. */
+/* Frees what the init functions made, and the struct. Not collective. */
 void cero_exchange_cleanup(cero_exchange *exchange);
 
 /*
  * sum = (or +=) contributions[0] + contributions[1] + … , each element in that order in f32: over the threads,
- * block by block, so that sums stay in the cache. Contributions are of `dtype`.
+ * block by block, so that sums stay in the cache. Contributions are of `dtype`. Not collective.
  */
 void cero_exchange_add(cero_device *device, cero_dtype dtype, int64_t n,
                        const void *const *contributions, int count, bool is_first, float *sum);
 
 /*
  * Elements of this rank's part that a reduction exchanges at once, and the memory it takes for what comes in
- * by message.
+ * by message. Not collective.
  */
 int64_t cero_exchange_piece(const cero_comm *comm, const int64_t *border, int64_t bucket);
 size_t cero_exchange_landing_bytes(const cero_comm *comm, const cero_reduce_params *params);
 
-/* Counts calls of a kind and their payload; calls 0 adds seconds to calls that were counted. */
+/* Counts calls of a kind and their payload; calls 0 adds seconds to calls that were counted. Not
+ * collective. */
 void cero_comm_count(cero_comm *comm, cero_comm_kind kind, int calls, int64_t nbytes,
                      double seconds);
 
-/* Appends an event to the ring; returns it so that its state can be moved on. */
+/* Appends an event to the ring; returns it so that its state can be moved on. Not collective. */
 cero_comm_event *cero_comm_record(cero_comm *comm, const char *name, int64_t nbytes);
 
-/* Formats a ring, newest last. */
+/* Formats a ring, newest last. Not collective. */
 void cero_comm_ring_write(const cero_comm_ring *ring, cero_text *out);
 
 #endif

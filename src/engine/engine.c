@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiles a model (graph, autodiff, recomputation, memory plan), allocates what the plan says, and runs
- * steps: micro-batches forward and backward, the ordered sum, the update.
+ * Compiles a model (graph, autodiff, recomputation, ZeRO's exchanges, memory plan), allocates what the plan
+ * says, and runs steps: micro-batches forward and backward, with their exchanges, then the update.
  *
  * The training program and the evaluation program share one arena. What one step costs in bytes and
  * operations is known as soon as the programs are compiled.
@@ -12,19 +12,22 @@
 #include "base/exact.h"
 #include "models/models.h"
 #include "optim/optimizer.h"
+#include "zero/schedule.h"
 
 #include <string.h>
 
 /* A compiled graph; parameters come from zero. */
 typedef struct compiled {
-    cero_graph *graph; /* owned, like program */
+    cero_graph *graph; /* owned, like the next two */
+    cero_zero_schedule *schedule;
     cero_program *program;
     int64_t rows; /* elements of the loss */
 } compiled;
 
 struct cero_engine {
     cero_context *context;       /* borrowed, outlives this */
-    const cero_train_spec *spec; /* view into the config */
+    const cero_config *config;   /* borrowed */
+    const cero_train_spec *spec; /* view into it */
     cero_engine_params params;
     int64_t micro_batch_count; /* of this rank in a step */
     compiled train;
@@ -49,12 +52,13 @@ static bool is_frozen(const void *context, const char *name)
 
 static void compiled_cleanup(compiled *c)
 {
+    cero_zero_schedule_destroy(&c->schedule);
     cero_program_destroy(&c->program);
     cero_graph_destroy(&c->graph);
 }
 
-/* Builds the model for one purpose and compiles it. */
-static cero_status compile(const cero_engine *engine, cero_model_mode mode, compiled *out)
+/* Builds the model for one purpose. */
+static cero_status build(const cero_engine *engine, cero_model_mode mode, compiled *out)
 {
     const cero_train_spec *spec = engine->spec;
     cero_model_shape shape = {.mode = mode,
@@ -77,7 +81,13 @@ static cero_status compile(const cero_engine *engine, cero_model_mode mode, comp
         CERO_TRY(cero_graph_autodiff(out->graph, loss));
         CERO_TRY(cero_graph_recompute(out->graph, spec->checkpoint_units));
     }
-    return cero_program_create(out->graph, &out->program);
+    return CERO_OK;
+}
+
+static cero_status compile(const cero_engine *engine, compiled *c)
+{
+    CERO_TRY(cero_zero_schedule_create(engine->zero, c->graph, &c->schedule));
+    return cero_program_create(c->graph, &c->program);
 }
 
 static size_t max_size(size_t a, size_t b)
@@ -91,11 +101,12 @@ static void make_plan(cero_engine *engine)
     cero_engine_plan *plan = &engine->plan;
     const cero_zero_layout *layout = cero_zero_get_layout(engine->zero);
 
-    cero_zero_bytes(engine->zero, plan->bytes);
     plan->train = *cero_program_get_stats(engine->train.program);
     if (engine->eval.program != NULL) {
         plan->eval = *cero_program_get_stats(engine->eval.program);
     }
+    plan->exchange_bytes = max_size(plan->train.exchange_bytes, plan->eval.exchange_bytes);
+    cero_zero_bytes(engine->zero, plan->exchange_bytes, plan->bytes);
     plan->bytes[CERO_MEM_ACTIVATION] += max_size(plan->train.arena_bytes, plan->eval.arena_bytes);
     plan->bytes[CERO_MEM_IO] += plan->train.input_bytes + plan->eval.input_bytes;
     plan->bytes[CERO_MEM_OTHER] += plan->train.constant_bytes + plan->eval.constant_bytes +
@@ -113,7 +124,13 @@ static void make_plan(cero_engine *engine)
         (plan->train.flops[CERO_PHASE_FORWARD] + plan->train.flops[CERO_PHASE_BACKWARD]);
 }
 
-static cero_status bind(cero_engine *engine)
+static void poll(void *context)
+{
+    cero_comm_poll(context);
+}
+
+/* What is this rank's alone: arena, inputs, constants. */
+static cero_status bind_programs(cero_engine *engine)
 {
     cero_mem *mem = engine->context->mem;
     size_t arena_bytes = engine->plan.bytes[CERO_MEM_ACTIVATION];
@@ -122,15 +139,29 @@ static cero_status bind(cero_engine *engine)
         .param = cero_zero_param_addresses(engine->zero),
         .grad = cero_zero_grad_addresses(engine->zero),
         .shared_arena_bytes = arena_bytes,
+        .exchange = cero_zero_arena(engine->zero),
     };
 
     CERO_TRY(cero_mem_alloc(mem, arena_bytes, CERO_MEM_ACTIVATION, "activations", &engine->arena));
     bindings.shared_arena = engine->arena;
     CERO_TRY(cero_program_bind(engine->train.program, &bindings));
+    cero_program_set_idle(engine->train.program, poll, engine->context->comm);
     if (engine->eval.program != NULL) {
         CERO_TRY(cero_program_bind(engine->eval.program, &bindings));
+        cero_program_set_idle(engine->eval.program, poll, engine->context->comm);
     }
     return CERO_OK;
+}
+
+static cero_status bind(cero_engine *engine)
+{
+    CERO_TRY(cero_zero_allocate(engine->zero, engine->plan.exchange_bytes));
+    CERO_TRY(cero_comm_agree(engine->context->comm, bind_programs(engine)));
+    CERO_TRY(cero_zero_schedule_bind(engine->train.schedule, engine->train.program));
+    if (engine->eval.program != NULL) {
+        CERO_TRY(cero_zero_schedule_bind(engine->eval.schedule, engine->eval.program));
+    }
+    return cero_zero_init_weights(engine->zero, engine->spec->seed);
 }
 
 static cero_status create_zero(cero_engine *engine)
@@ -141,10 +172,56 @@ static cero_status create_zero(cero_engine *engine)
         .comm = engine->context->comm,
         .graph = engine->train.graph,
         .spec = engine->spec,
-        .contributions = engine->micro_batch_count * cero_comm_size(engine->context->comm),
+        .micro_batches = engine->micro_batch_count,
     };
 
     return cero_zero_create(&params, &engine->zero);
+}
+
+/* Everything that allocates no tensor. */
+static cero_status compile_all(cero_engine *engine)
+{
+    CERO_TRY(build(engine, CERO_MODEL_TRAIN, &engine->train));
+    CERO_TRY(create_zero(engine));
+    CERO_TRY(compile(engine, &engine->train));
+    if (!engine->params.no_eval) {
+        CERO_TRY(build(engine, CERO_MODEL_EVAL, &engine->eval));
+        CERO_TRY(compile(engine, &engine->eval));
+    }
+    make_plan(engine);
+    return CERO_OK;
+}
+
+/* Ranks that were started with different programs, models or configs would train nonsense, or hang. */
+static cero_status check_ranks(cero_engine *engine)
+{
+    cero_comm *comm = engine->context->comm;
+    cero_text text = {0};
+    cero_status st = CERO_OK;
+
+    cero_text_printf(&text, "version %s, kernels %s", cero_version(),
+                     cero_device_kernels(engine->context->device)->isa);
+    CERO_TRY_GOTO(cero_comm_agree(comm, cero_text_finish(&text)), out);
+    CERO_TRY_GOTO(cero_comm_check_same(comm, "the build (version or instruction set)", text.data,
+                                       text.length),
+                  out);
+    text.length = 0;
+    st = cero_train_config_write_json(engine->config, &text);
+    CERO_TRY_GOTO(cero_comm_agree(comm, st), out);
+    CERO_TRY_GOTO(cero_comm_check_same(comm, "the effective config", text.data, text.length), out);
+    text.length = 0;
+    for (int64_t i = 0; i < cero_engine_param_count(engine); i++) {
+        char shape[128];
+        cero_param_info info = cero_engine_param_info(engine, i);
+        cero_text_printf(&text, "%s %s %d %lld\n", info.name,
+                         cero_shape_format(&info.shape, shape, sizeof(shape)), info.is_frozen,
+                         (long long)engine->params.seq_len);
+    }
+    CERO_TRY_GOTO(cero_comm_agree(comm, cero_text_finish(&text)), out);
+    CERO_TRY_GOTO(cero_comm_check_same(comm, "the model", text.data, text.length), out);
+out:
+    cero_text_cleanup(&text);
+    return st;
 }
 
 cero_status cero_engine_create(cero_context *context, const cero_config *config,
@@ -167,15 +244,11 @@ cero_status cero_engine_create(cero_context *context, const cero_config *config,
     engine->params = *params;
     engine->spec = cero_train_config_spec(config);
     engine->micro_batch_count = engine->spec->gradient_accumulation_steps;
-    CERO_TRY_GOTO(compile(engine, CERO_MODEL_TRAIN, &engine->train), fail);
-    if (!params->no_eval) {
-        CERO_TRY_GOTO(compile(engine, CERO_MODEL_EVAL, &engine->eval), fail);
-    }
-    CERO_TRY_GOTO(create_zero(engine), fail);
-    make_plan(engine);
+    engine->config = config;
+    CERO_TRY_GOTO(cero_comm_agree(context->comm, compile_all(engine)), fail);
+    CERO_TRY_GOTO(check_ranks(engine), fail);
     if (!cero_device_is_meta(context->device)) {
         CERO_TRY_GOTO(bind(engine), fail);
-        cero_zero_init_weights(engine->zero, engine->spec->seed);
     }
     *out = engine;
     return CERO_OK;
@@ -240,6 +313,20 @@ static void add_losses(const compiled *c, cero_exact *sum, int64_t *rows)
     }
 }
 
+/* Runs a part of the training program; what it spends in exchanges is counted apart. */
+static cero_status run_part(cero_engine *engine, const cero_step_env *env, cero_program_part part,
+                            double *seconds, cero_step_stats *stats)
+{
+    double exchanged = cero_zero_exchange_seconds(engine->zero);
+    double start = cero_clock_now();
+
+    CERO_TRY(cero_program_run(engine->train.program, env, part));
+    exchanged = cero_zero_exchange_seconds(engine->zero) - exchanged;
+    *seconds += cero_clock_now() - start - exchanged;
+    stats->seconds_exchange += exchanged;
+    return CERO_OK;
+}
+
 static cero_status run_micro_batch(cero_engine *engine, const cero_batch *batch, int64_t index,
                                    cero_exact *loss, int64_t *rows, cero_step_stats *stats)
 {
@@ -247,22 +334,16 @@ static cero_status run_micro_batch(cero_engine *engine, const cero_batch *batch,
     cero_step_env env = {
         .seed = engine->spec->seed,
         .step = engine->step,
-        .sample = batch->sample + index * engine->spec->train_micro_batch_size_per_gpu,
+        .sample = batch->sample + cero_engine_micro_batch_sample(engine, index),
         .loss_grad = (float)(cero_zero_loss_scale(engine->zero) / (double)c->rows),
     };
-    double start = cero_clock_now();
 
+    cero_zero_begin_micro_batch(engine->zero, index);
     CERO_TRY(load_inputs(c, batch, index));
-    CERO_TRY(cero_program_run(c->program, &env, CERO_PROGRAM_FORWARD));
-    double middle = cero_clock_now();
-    CERO_TRY(cero_program_run(c->program, &env, CERO_PROGRAM_BACKWARD));
+    CERO_TRY(run_part(engine, &env, CERO_PROGRAM_FORWARD, &stats->seconds_forward, stats));
+    CERO_TRY(run_part(engine, &env, CERO_PROGRAM_BACKWARD, &stats->seconds_backward, stats));
     // With a fused head the loss appears at the start of backward.
     add_losses(c, loss, rows);
-    double end = cero_clock_now();
-    CERO_TRY(cero_zero_reduce(engine->zero, index));
-    stats->seconds_forward += middle - start;
-    stats->seconds_backward += end - middle;
-    stats->seconds_exchange += cero_clock_now() - end;
     return CERO_OK;
 }
 
@@ -276,7 +357,6 @@ static cero_status train_step(cero_engine *engine, const cero_batch *batch, cero
     for (int64_t k = 0; k < engine->micro_batch_count; k++) {
         CERO_TRY(run_micro_batch(engine, batch, k, &loss, &rows, stats));
     }
-    CERO_TRY(cero_comm_agree(engine->context->comm, CERO_OK));
     CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, &loss, 1));
     CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, CERO_COMM_SUM, &rows, 1));
     double start = cero_clock_now();
@@ -310,10 +390,32 @@ cero_status cero_engine_train_batch(cero_engine *engine, const cero_batch *batch
     *stats = (cero_step_stats){0};
     cero_status st = train_step(engine, batch, stats);
     if (st != CERO_OK) {
+        // Peers may be anywhere in the step: they are told, and end their waits.
         engine->is_poisoned = true;
-        return cero_error_prefix(st, "step %lld: ", (long long)engine->step + 1);
+        st = cero_error_prefix(st, "step %lld: ", (long long)engine->step + 1);
+        return cero_comm_fail(engine->context->comm, st);
     }
     return CERO_OK;
+}
+
+cero_status cero_engine_eval_add(cero_engine *engine, const cero_batch *batch, cero_exact *loss,
+                                 int64_t *rows)
+{
+    CERO_CHECK(engine->eval.program != NULL, CERO_ERR_INVALID,
+               "the engine was created without an evaluation program (no_eval)");
+    CERO_TRY(cero_zero_settle(engine->zero));
+    CERO_TRY(load_inputs(&engine->eval, batch, 0));
+    CERO_TRY(cero_program_run(engine->eval.program, &(cero_step_env){0}, CERO_PROGRAM_ALL));
+    add_losses(&engine->eval, loss, rows);
+    return CERO_OK;
+}
+
+static cero_status eval_batch(cero_engine *engine, const cero_batch *batch, cero_exact *loss,
+                              int64_t *rows)
+{
+    CERO_TRY(cero_engine_eval_add(engine, batch, loss, rows));
+    CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, loss, 1));
+    return cero_comm_all_reduce_i64(engine->context->comm, CERO_COMM_SUM, rows, 1);
 }
 
 cero_status cero_engine_eval_batch(cero_engine *engine, const cero_batch *batch, double *loss_sum,
@@ -324,14 +426,8 @@ cero_status cero_engine_eval_batch(cero_engine *engine, const cero_batch *batch,
 
     CERO_CHECK(engine != NULL && batch != NULL && loss_sum != NULL && rows != NULL,
                CERO_ERR_INVALID, "cero_engine_eval_batch: an argument is NULL");
-    CERO_CHECK(engine->eval.program != NULL, CERO_ERR_INVALID,
-               "the engine was created without an evaluation program (no_eval)");
     cero_exact_clear(&loss);
-    CERO_TRY(load_inputs(&engine->eval, batch, 0));
-    CERO_TRY(cero_program_run(engine->eval.program, &(cero_step_env){0}, CERO_PROGRAM_ALL));
-    add_losses(&engine->eval, &loss, &counted);
-    CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, &loss, 1));
-    CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, CERO_COMM_SUM, &counted, 1));
+    CERO_TRY(cero_comm_fail(engine->context->comm, eval_batch(engine, batch, &loss, &counted)));
     *loss_sum = cero_exact_round(&loss);
     *rows = counted;
     return CERO_OK;
@@ -368,6 +464,29 @@ cero_status cero_engine_set_param(cero_engine *engine, int64_t i, int64_t begin,
                                   const float *values)
 {
     return cero_zero_set_param(engine->zero, i, begin, n, values);
+}
+
+void cero_engine_held_param(const cero_engine *engine, int64_t i, int64_t *begin, int64_t *n)
+{
+    cero_zero_held_param(engine->zero, i, begin, n);
+}
+
+cero_status cero_engine_weights_set(cero_engine *engine)
+{
+    return cero_zero_weights_set(engine->zero);
+}
+
+void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out)
+{
+    cero_zero_get_summary(engine->zero, out);
+}
+
+int64_t cero_engine_micro_batch_sample(const cero_engine *engine, int64_t index)
+{
+    const cero_comm *comm = engine->context->comm;
+    int64_t k = index * cero_comm_size(comm) + cero_comm_rank(comm);
+
+    return k * engine->spec->train_micro_batch_size_per_gpu;
 }
 
 int64_t cero_engine_global_batch(const cero_engine *engine)

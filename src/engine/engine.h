@@ -8,6 +8,7 @@
 
 #include "cero/cero.h"
 
+#include "base/exact.h"
 #include "base/memory.h"
 #include "comm/comm.h"
 #include "graph/program.h"
@@ -27,7 +28,8 @@ struct cero_context {
 typedef struct cero_engine_plan {
     size_t bytes[CERO_MEM_COUNT];
     size_t total;
-    int64_t param_count; /* elements */
+    size_t exchange_bytes; /* of COMM: rooms of gathered parameters and staged gradients */
+    int64_t param_count;   /* elements */
     int64_t trained_count;
     int64_t decay_tensors;
     int64_t decay_count; /* elements that weight decay moves */
@@ -58,6 +60,27 @@ size_t cero_engine_batch_bytes(const cero_engine *engine);
  * Not collective.
  */
 void *cero_engine_arena(cero_engine *engine, size_t *nbytes);
+
+/*
+ * Elements begin .. begin + n of parameter i that this rank holds something of: what it must be given when
+ * weights are set. After the last cero_engine_set_param all ranks call cero_engine_weights_set.
+ * Not collective.
+ */
+void cero_engine_held_param(const cero_engine *engine, int64_t i, int64_t *begin, int64_t *n);
+/* Collective: over the world. Errors: COMM, REMOTE. */
+CERO_NODISCARD cero_status cero_engine_weights_set(cero_engine *engine);
+
+/*
+ * The evaluation program on this rank's micro-batch: adds row losses and rows that count, not yet over ranks.
+ *
+ * Collective: over the world.
+ * Errors:     those of cero_engine_eval_batch.
+ */
+CERO_NODISCARD cero_status cero_engine_eval_add(cero_engine *engine, const cero_batch *batch,
+                                                cero_exact *loss, int64_t *rows);
+
+/* Stage, order of sums, bytes per step. Not collective. */
+void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out);
 
 /* Not collective. */
 const cero_train_spec *cero_engine_spec(const cero_engine *engine);

@@ -17,6 +17,7 @@ typedef struct cero_program cero_program;
 /* Bytes and work of a program, known before anything is allocated. */
 typedef struct cero_program_stats {
     size_t arena_bytes;    /* category ACTIVATION */
+    size_t exchange_bytes; /* category COMM: rooms of gathered parameters and staged gradients */
     size_t input_bytes;    /* category IO */
     size_t constant_bytes; /* category OTHER */
     size_t state_bytes;    /* category OTHER */
@@ -40,6 +41,7 @@ typedef struct cero_program_bindings {
     void
         *shared_arena; /* memory of another program's arena to use instead of an own one, or NULL */
     size_t shared_arena_bytes;
+    void *exchange; /* exchange_bytes for the rooms; NULL when there are none */
     const cero_program
         *state_owner; /* a bound program whose states of the same names are used; or NULL */
 } cero_program_bindings;
@@ -52,6 +54,12 @@ CERO_NODISCARD cero_status cero_program_bind(cero_program *program,
 void *cero_program_data(const cero_program *program, const char *name);
 
 void *cero_program_arena(const cero_program *program);
+
+/* Where a room lies in the exchange arena. */
+size_t cero_program_room_offset(const cero_program *program, const cero_value *room);
+
+/* Called after each instruction from now on (messages advance while the program computes); NULL: nothing. */
+void cero_program_set_idle(cero_program *program, void (*idle)(void *context), void *context);
 
 typedef enum cero_program_part {
     CERO_PROGRAM_FORWARD = 1,

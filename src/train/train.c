@@ -192,24 +192,26 @@ double cero_trainer_eval_loss(const cero_trainer *trainer)
     return trainer->eval_loss;
 }
 
-/* The arena is free between steps: it is the buffer of weights on their way in. */
+/* A rank reads what it holds. The arena is free between steps: it is the buffer of weights on their way in. */
 static cero_status import_param(cero_trainer *trainer, cero_hf_import *import, int64_t i)
 {
     cero_param_info info = cero_engine_param_info(trainer->engine, i);
-    int64_t numel = cero_shape_numel(&info.shape);
     size_t nbytes = 0;
     float *span = cero_engine_arena(trainer->engine, &nbytes);
     int64_t most = (int64_t)(nbytes / sizeof(float));
+    int64_t begin = 0;
+    int64_t numel = 0;
 
-    for (int64_t at = 0; at < numel; at += most) {
-        int64_t n = numel - at < most ? numel - at : most;
+    cero_engine_held_param(trainer->engine, i, &begin, &numel);
+    for (int64_t at = begin; at < begin + numel; at += most) {
+        int64_t n = begin + numel - at < most ? begin + numel - at : most;
         CERO_TRY(cero_hf_import_read(import, info.name, at, n, span));
         CERO_TRY(cero_engine_set_param(trainer->engine, i, at, n, span));
     }
     return CERO_OK;
 }
 
-cero_status cero_trainer_import(cero_trainer *trainer, const char *dir)
+static cero_status import_held(cero_trainer *trainer, const char *dir)
 {
     cero_status st = CERO_OK;
     cero_hf_import *import = NULL;
@@ -223,50 +225,72 @@ out:
     return st;
 }
 
-/* Micro-batch k of a step holds samples [k mb, (k+1) mb); a world of one takes them all. */
+cero_status cero_trainer_import(cero_trainer *trainer, const char *dir)
+{
+    CERO_TRY(cero_comm_agree(trainer->params.context->comm, import_held(trainer, dir)));
+    return cero_engine_weights_set(trainer->engine);
+}
+
+/* This rank's micro-batches of the step whose first sample is `first`. */
 static cero_status read_batch(cero_trainer *trainer, int64_t first)
 {
-    int64_t samples =
-        cero_engine_micro_batch(trainer->engine) * cero_engine_micro_batch_count(trainer->engine);
+    int64_t micro_batch = cero_engine_micro_batch(trainer->engine);
+    int64_t samples = micro_batch * cero_engine_micro_batch_count(trainer->engine);
 
     for (int64_t s = 0; s < samples; s++) {
-        CERO_TRY(cero_sampler_get(trainer->sampler, first + s,
-                                  trainer->tokens + s * trainer->seq_len,
+        int64_t sample = first + s % micro_batch +
+                         cero_engine_micro_batch_sample(trainer->engine, s / micro_batch);
+        CERO_TRY(cero_sampler_get(trainer->sampler, sample, trainer->tokens + s * trainer->seq_len,
                                   trainer->targets + s * trainer->seq_len));
+    }
+    return CERO_OK;
+}
+
+/* A micro-batch of evaluation windows from `first` on, rows that do not count where there are none. */
+static cero_status read_eval_batch(cero_trainer *trainer, int64_t first)
+{
+    int64_t count = cero_sampler_count(trainer->eval_sampler);
+
+    for (int64_t s = 0; s < cero_engine_micro_batch(trainer->engine); s++) {
+        int32_t *targets = trainer->targets + s * trainer->seq_len;
+        int64_t at = first + s < count ? first + s : count - 1;
+        CERO_TRY(cero_sampler_get(trainer->eval_sampler, at, trainer->tokens + s * trainer->seq_len,
+                                  targets));
+        for (int64_t t = 0; first + s >= count && t < trainer->seq_len; t++) {
+            targets[t] = -1;
+        }
+    }
+    return CERO_OK;
+}
+
+/* Ranks take micro-batches in turn, and all run equally many: gathers need every rank. */
+static cero_status evaluate(cero_trainer *trainer, cero_exact *sum, int64_t *rows)
+{
+    const cero_comm *comm = trainer->params.context->comm;
+    int64_t micro_batch = cero_engine_micro_batch(trainer->engine);
+    int64_t count = cero_sampler_count(trainer->eval_sampler);
+    const void *data[] = {trainer->tokens, trainer->targets};
+    cero_batch batch = {.input_count = 2, .name = input_names, .data = data};
+
+    for (int64_t first = 0; first < count; first += micro_batch * cero_comm_size(comm)) {
+        CERO_TRY(read_eval_batch(trainer, first + micro_batch * cero_comm_rank(comm)));
+        CERO_TRY(cero_engine_eval_add(trainer->engine, &batch, sum, rows));
     }
     return CERO_OK;
 }
 
 cero_status cero_trainer_evaluate(cero_trainer *trainer, double *loss)
 {
-    int64_t micro_batch = cero_engine_micro_batch(trainer->engine);
-    double total = 0;
+    cero_comm *comm = trainer->params.context->comm;
     int64_t rows = 0;
     cero_exact sum;
 
     CERO_CHECK(trainer->eval_sampler != NULL, CERO_ERR_INVALID, "no evaluation data was given");
     cero_exact_clear(&sum);
-    int64_t count = cero_sampler_count(trainer->eval_sampler);
-    for (int64_t first = 0; first < count; first += micro_batch) {
-        for (int64_t s = 0; s < micro_batch; s++) {
-            int32_t *tokens = trainer->tokens + s * trainer->seq_len;
-            int32_t *targets = trainer->targets + s * trainer->seq_len;
-            int64_t at = first + s < count ? first + s : count - 1;
-            CERO_TRY(cero_sampler_get(trainer->eval_sampler, at, tokens, targets));
-            for (int64_t t = 0; first + s >= count && t < trainer->seq_len; t++) {
-                targets[t] = -1;
-            }
-        }
-        const void *data[] = {trainer->tokens, trainer->targets};
-        cero_batch batch = {.input_count = 2, .name = input_names, .data = data};
-        double part = 0;
-        int64_t part_rows = 0;
-        CERO_TRY(cero_engine_eval_batch(trainer->engine, &batch, &part, &part_rows));
-        cero_exact_add(&sum, part);
-        rows += part_rows;
-    }
-    total = cero_exact_round(&sum);
-    *loss = total / (double)rows;
+    CERO_TRY(cero_comm_fail(comm, evaluate(trainer, &sum, &rows)));
+    CERO_TRY(cero_comm_all_reduce_exact(comm, &sum, 1));
+    CERO_TRY(cero_comm_all_reduce_i64(comm, CERO_COMM_SUM, &rows, 1));
+    *loss = cero_exact_round(&sum) / (double)rows;
     return CERO_OK;
 }
 
