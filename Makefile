@@ -17,8 +17,9 @@ build: configure
 run: build
 	tools/run.sh $(BUILD)/cero
 
+# Without the tests marked slow; .ci/run has them too.
 test: build
-	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS)
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -LE '^slow$$'
 
 # Installs nothing, and needs no network, when everything is there.
 deps:

@@ -40,7 +40,9 @@ while IFS= read -r header; do
         include/*)
             compile_alone "$name" "$cc" -x c -std=c99
             compile_alone "$name" "$cc" -x c -std=c11
-            [ "$cc" = mpicc ] || compile_alone "$name" c++ -x c++ -std=c++17
+            # MPI's compiler for C is told the language: it knows where the header is.
+            [ "$cc" = mpicc ] || cc=c++
+            compile_alone "$name" "$cc" -x c++ -std=c++17
             ;;
         src/kernels/*/*) compile_alone "$name" "$cc" -x c -std=c11 -march=x86-64-v4 -mavx512bf16 ;;
         *) compile_alone "$name" "$cc" -x c -std=c11 ;;

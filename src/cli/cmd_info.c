@@ -77,6 +77,7 @@ static cero_status collect(fact *facts, int *out)
     add_fact(facts, &count, "threads", text);
     add_fact(facts, &count, "kernels", machine.isa);
     add_fact(facts, &count, "products", machine.matmul_library);
+    add_fact(facts, &count, "mpi", cero_engine_mpi_library());
     *out = count;
     return CERO_OK;
 }

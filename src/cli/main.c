@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "engine/bench.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -51,6 +52,7 @@ static void print_version(void)
 {
     (void)printf("cero %s\n", cero_version());
     (void)printf("features: openmp onednn pcre2 xxhash\n");
+    (void)printf("mpi: %s\n", cero_engine_mpi_library());
 #if defined(__clang__)
     (void)printf("compiler: clang %s\n", __clang_version__);
 #else

@@ -489,3 +489,10 @@ bool cero_comm_get_log_line(const cero_comm *comm, int i, cero_comm_log_line *ou
     *out = comm->log[i];
     return true;
 }
+
+#if !CERO_HAVE_MPI
+const char *cero_comm_mpi_library(void)
+{
+    return "none";
+}
+#endif

@@ -2,6 +2,7 @@
 /* Measurements for the command; see bench.h. Each makes a device, measures, and destroys it. */
 #include "engine/bench.h"
 
+#include "comm/comm.h"
 #include "device/bench.h"
 
 #define DEFAULT_SECONDS 1.0
@@ -28,6 +29,11 @@ cero_status cero_engine_machine_describe(int threads, cero_engine_machine *out)
     };
     cero_device_destroy(&device);
     return CERO_OK;
+}
+
+const char *cero_engine_mpi_library(void)
+{
+    return cero_comm_mpi_library();
 }
 
 cero_status cero_engine_bench_gemm(const cero_engine_bench_params *params, int64_t M, int64_t N,

@@ -19,6 +19,9 @@ typedef struct cero_engine_machine {
 /* Errors: INVALID for a CERO_ISA that is unknown or more than the CPU has; NOMEM. */
 CERO_NODISCARD cero_status cero_engine_machine_describe(int threads, cero_engine_machine *out);
 
+/* Name and version of the MPI this was built with, or "none". */
+const char *cero_engine_mpi_library(void);
+
 typedef struct cero_engine_bench_params {
     int threads;      /* 0: the cores this process may use */
     cero_dtype dtype; /* f32, bf16 or f16 */

@@ -7,6 +7,15 @@ cero info
 expect_code 0
 expect_no_err
 expect_out 'version'
+# The same words in both places, and the MPI that the build found.
+mpi=$(sed -n 's/^mpi  *//p' "$work/out")
+cero --version
+expect_out "mpi: $mpi"
+case $CERO_TEST_MPI in
+    openmpi) [[ $mpi == 'Open MPI '[1-9]*.* ]] || fail "expected Open MPI, found '$mpi'" ;;
+    mpich) [[ $mpi == 'MPICH '[1-9]*.* ]] || fail "expected MPICH, found '$mpi'" ;;
+    none) [ "$mpi" = none ] || fail "expected no MPI, found '$mpi'" ;;
+esac
 
 CERO_POISON='a "quoted" value' cero info --json
 expect_code 0

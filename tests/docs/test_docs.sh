@@ -38,6 +38,14 @@ while IFS= read -r line; do
     fi
 done <"$work/readme.c"
 
+# The README's packages are those that a build installs.
+packages=$(awk '/^The Debian packages/ { near = 1 } near && /^```$/ { if (inside) exit; inside = 1; next } inside' \
+    README.md | xargs)
+if [ "$packages" != "$(tools/install_packages.sh --list | LC_ALL=C sort | xargs)" ]; then
+    echo "README.md lists '$packages', tools/install_packages.sh '$(tools/install_packages.sh --list | xargs)'"
+    failed=1
+fi
+
 # The README's config is one that cero takes.
 awk '/^```json$/ { inside = 1; next } /^```$/ { inside = 0 } inside' README.md >"$work/ds_config.json"
 "$CERO_COMMAND" inspect "$work/ds_config.json" >/dev/null

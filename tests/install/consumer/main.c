@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program outside the tree: prints the version of the library it was linked to. */
 #include <cero/base.h>
+#ifdef WITH_MPI
+    #include <cero/mpi.h>
+#endif
 
 #include <stdio.h>
 
