@@ -89,7 +89,6 @@ static inline void case_open(case_world *w, int threads, const char *const *sets
                            "optimizer.params.weight_decay=0.1",
                            "gradient_clipping=0"};
     int count = 7;
-    int64_t budget;
 
     for (; sets != NULL && *sets != NULL; sets++) {
         size_t key = strcspn(*sets, "=") + 1;
@@ -106,10 +105,8 @@ static inline void case_open(case_world *w, int threads, const char *const *sets
         }
         assert_true(count < 32);
     }
-    assert_ok(cero_config_create(NULL, all, count, &w->config));
-    budget = cero_train_config_spec(w->config)->memory_budget;
-    assert_ok(cero_context_create(
-        &(cero_context_params){.threads = threads, .memory_budget = budget}, &w->context));
+    assert_ok(cero_context_create(&(cero_context_params){.threads = threads}, &w->context));
+    assert_ok(cero_config_create(w->context, NULL, all, count, &w->config));
 }
 
 static inline void case_close(case_world *w)

@@ -3,7 +3,7 @@
  * Training with cero from C: a context, a config, an engine.
  *
  *     cero_context_create(&(cero_context_params){0}, &context);
- *     cero_config_create("ds_config.json", NULL, 0, &config);
+ *     cero_config_create(context, "ds_config.json", NULL, 0, &config);
  *     cero_engine_create(context, config, &(cero_engine_params){.build = my_model, ...}, &engine);
  *     for (...) cero_engine_train_batch(engine, &batch, &stats);
  *
@@ -29,18 +29,43 @@ typedef struct cero_context_params {
     const char *device;    /* "cpu" (default), or "meta": sizes only, nothing runs */
     int threads;           /* 0: the cores this process may use */
     int64_t memory_budget; /* bytes; 0: none. Going beyond is an error that names the buffer */
+    double timeout;        /* seconds without a sign of life of a rank that is waited for; 0: 60 */
+    int ranks_per_node;    /* 0: ranks that share memory are a node; else consecutive ranks, by count */
+    bool no_shared_memory; /* ranks of a node exchange by messages too */
+    int world_size;        /* "meta" only: rank world_rank of a world of this size that does not exist; */
+    int world_rank;        /* 0: a world of one */
 } cero_context_params;
 
 /*
- * The world this process is part of, its device and its memory account. params may be NULL.
+ * The world this process is part of (started by mpirun, mpiexec, srun or cero launch; else a world of one), its
+ * device and its memory account. params may be NULL. cero/mpi.h takes a communicator instead.
  *
  * Collective: over the world.
- * Errors:     INVALID, NOMEM.
+ * Errors:     INVALID, NOMEM, COMM, REMOTE.
  */
 CERO_API CERO_NODISCARD cero_status cero_context_create(const cero_context_params *params,
                                                         cero_context **out);
 /* Engines of the context must be destroyed first. Collective: over the world. */
 CERO_API void cero_context_destroy(cero_context **context);
+
+/* This process's number in the world, and how many there are. Not collective. */
+CERO_API int cero_context_rank(const cero_context *context);
+CERO_API int cero_context_size(const cero_context *context);
+
+/*
+ * Agrees on failure before a collective call that a rank's own failure would leave hanging: all ranks get OK, or
+ * the failing ranks their own status and the others REMOTE, with the first one's message.
+ *
+ * Collective: over the world.
+ * Errors:     the local status, REMOTE, COMM.
+ */
+CERO_API CERO_NODISCARD cero_status cero_context_agree(cero_context *context, cero_status local);
+
+/*
+ * Ends all processes of the job with an exit code, after an error: a rank that left would leave the others
+ * waiting. Returns in a world of one. Not collective.
+ */
+CERO_API void cero_context_abort(cero_context *context, int code);
 
 /* The context's device, for graphs built by hand. Borrowed. Not collective. */
 CERO_API cero_device *cero_context_device(cero_context *context);
@@ -50,11 +75,13 @@ CERO_API void cero_context_memory(const cero_context *context, cero_mem_category
                                   size_t *current, size_t *peak);
 
 /*
- * Reads a ds_config.json (NULL: defaults) and applies "key.path=value" overrides.
+ * Reads a ds_config.json (NULL: defaults) and applies "key.path=value" overrides. Batch sizes follow DeepSpeed's
+ * rule for the context's world; without a context (NULL) for a world of one.
  *
  * Errors: IO, CORRUPT, INVALID, UNSUPPORTED with file:line:column. Not collective.
  */
-CERO_API CERO_NODISCARD cero_status cero_config_create(const char *path,
+CERO_API CERO_NODISCARD cero_status cero_config_create(const cero_context *context,
+                                                       const char *path,
                                                        const char *const *overrides,
                                                        int override_count, cero_config **out);
 CERO_API void cero_config_destroy(cero_config **config);

@@ -9,6 +9,7 @@
 #define CERO_CLI_CLI_H
 
 #include "base/status.h"
+#include "cero/cero.h"
 #include "cli/args.h"
 
 /* Exit codes are part of the interface; docs/errors.md has the table. */
@@ -83,6 +84,13 @@ cero_exit cero_cli_exit_code(cero_status status, cero_cli_doing doing, const cha
 
 /* Prints "cero train: error: …" once to stderr, with the trace when verbose; gives the exit code. */
 cero_exit cero_cli_report(const cero_cli *cli, const char *command, cero_status status);
+
+/*
+ * In a world of several ranks, after an error: the rank that failed first reports and ends the job with its exit
+ * code, so that nobody waits for a rank that has left; does not return then. Alone it does nothing.
+ */
+void cero_cli_leave(const cero_cli *cli, const char *command, cero_context *context,
+                    cero_status status);
 
 /* True if colours are wanted on this stream (1: stdout, 2: stderr). */
 bool cero_cli_has_color(const cero_cli *cli, int fd);

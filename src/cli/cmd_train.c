@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `cero train`: reads config, model and data, runs the loop, leaves metrics, log and the model.
+ * `cero train`: reads config, model and data, runs the loop, leaves metrics, log and the model. Under mpirun,
+ * srun or `cero launch` it is one rank of the run: rank 0 speaks and writes what there is one of.
  *
  * SIGINT and SIGTERM end the run after the step at hand, with the export; a second one ends at once.
  */
@@ -48,6 +49,11 @@ typedef struct train_run {
     char seed_text[64];
 } train_run;
 
+static bool is_speaker(const train_run *run)
+{
+    return cero_context_rank(run->context) == 0;
+}
+
 static bool has_file(const char *dir, const char *name)
 {
     char *path = cero_file_join(dir, name);
@@ -74,7 +80,7 @@ static cero_status read_config(train_run *run)
         sets[count++] = run->seed_text;
     }
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, o->config);
-    return cero_config_create(o->config, sets, count, &run->config);
+    return cero_config_create(run->context, o->config, sets, count, &run->config);
 }
 
 /* A model that starts from nothing ends its documents with the tokenizer's token, not its description's. */
@@ -143,7 +149,7 @@ static void visit(void *context, const cero_metrics_step *step)
         .skipped = step->stats.skipped,
     };
 
-    if (!run->cli->common.quiet) {
+    if (!run->cli->common.quiet && is_speaker(run)) {
         cero_progress_update(&run->progress, &shown);
     }
     if (step->has_eval) {
@@ -204,7 +210,9 @@ static cero_status create_trainer(train_run *run)
 static cero_status open_log(train_run *run)
 {
     bool is_terminal = isatty(STDERR_FILENO) != 0;
-    cero_log_level level = run->cli->common.quiet ? CERO_LOG_ERROR : CERO_LOG_INFO;
+    cero_log_level level = run->cli->common.quiet ? CERO_LOG_ERROR
+                           : is_speaker(run)      ? CERO_LOG_INFO
+                                                  : CERO_LOG_WARN;
 
     cero_progress_begin(&run->progress,
                         &(cero_progress_params){
@@ -217,6 +225,7 @@ static cero_status open_log(train_run *run)
                         });
     cero_cli_at(run->cli, CERO_CLI_CREATING, run->options->out);
     return cero_run_log_open(&(cero_run_log_params){.dir = run->options->out,
+                                                    .rank = cero_context_rank(run->context),
                                                     .terminal_level = level,
                                                     .next = cero_progress_log_sink,
                                                     .next_context = &run->progress},
@@ -265,7 +274,7 @@ static cero_status say_summary(train_run *run)
     if (st == CERO_OK) {
         text.data[text.length - 1] = '\0'; // the log ends the last line itself
         cero_run_log_write(run->log, text.data);
-        if (!run->cli->common.quiet) {
+        if (!run->cli->common.quiet && is_speaker(run)) {
             (void)fprintf(stderr, "%s\n", text.data);
         }
     }
@@ -323,9 +332,10 @@ static cero_status run_training(train_run *run)
     cero_progress_end(&run->progress);
     CERO_TRY(st);
     int64_t done = cero_trainer_steps_done(run->trainer);
-    if (stop_signal != 0) {
+    int signal_number = cero_trainer_stopped_by(run->trainer);
+    if (signal_number != 0 && is_speaker(run)) {
         cero_log(CERO_LOG_WARN, "train", "stopped by %s after step %lld of %lld",
-                 stop_signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)done,
+                 signal_number == SIGINT ? "SIGINT" : "SIGTERM", (long long)done,
                  (long long)cero_trainer_steps(run->trainer));
     }
     return CERO_OK;
@@ -341,30 +351,34 @@ static cero_status print_config(const train_run *run)
     return st;
 }
 
+static cero_status read_inputs(train_run *run)
+{
+    const cero_train_options *o = run->options;
+
+    CERO_TRY(read_model(run));
+    CERO_TRY(open_stream(run, &o->data, &run->data));
+    return o->eval_data.count > 0 ? open_stream(run, &o->eval_data, &run->eval_data) : CERO_OK;
+}
+
 static cero_status train(train_run *run)
 {
     const cero_train_options *o = run->options;
 
-    CERO_TRY(read_config(run));
-    if (o->print_config) {
-        return print_config(run);
-    }
-    CERO_TRY(read_model(run));
-    CERO_TRY(open_stream(run, &o->data, &run->data));
-    if (o->eval_data.count > 0) {
-        CERO_TRY(open_stream(run, &o->eval_data, &run->eval_data));
-    }
-    cero_cli_at(run->cli, CERO_CLI_WORKING, NULL);
     CERO_TRY(cero_context_create(
-        &(cero_context_params){.threads = (int)o->threads,
-                               .memory_budget = cero_train_config_spec(run->config)->memory_budget},
+        &(cero_context_params){.threads = (int)o->threads, .no_shared_memory = o->no_shared_memory},
         &run->context));
+    // What one rank cannot read is known to all before they wait for each other.
+    CERO_TRY(cero_context_agree(run->context, read_config(run)));
+    if (o->print_config) {
+        return is_speaker(run) ? print_config(run) : CERO_OK;
+    }
+    CERO_TRY(cero_context_agree(run->context, read_inputs(run)));
     CERO_TRY(create_trainer(run));
-    CERO_TRY(open_log(run));
+    CERO_TRY(cero_context_agree(run->context, open_log(run)));
     CERO_TRY(say_summary(run));
     CERO_TRY(run_training(run));
     CERO_TRY(export_model(run));
-    return o->profile ? print_profile(run) : CERO_OK;
+    return o->profile && is_speaker(run) ? print_profile(run) : CERO_OK;
 }
 
 static cero_status run_command(cero_cli *cli, void *values)
@@ -374,6 +388,11 @@ static cero_status run_command(cero_cli *cli, void *values)
 
     cero_run_log_close(&run.log);
     cero_log_set_sink(NULL, NULL);
+    if (st != CERO_OK) {
+        cero_cli_leave(cli, "train", run.context, st);
+    } else {
+        cli->is_stopped = run.trainer != NULL && cero_trainer_stopped_by(run.trainer) == SIGTERM;
+    }
     cero_trainer_destroy(&run.trainer);
     cero_token_stream_close(&run.eval_data);
     cero_token_stream_close(&run.data);
@@ -381,7 +400,6 @@ static cero_status run_command(cero_cli *cli, void *values)
     cero_delete(run.tokenizer_path);
     cero_config_destroy(&run.config);
     cero_context_destroy(&run.context);
-    cli->is_stopped = st == CERO_OK && stop_signal == SIGTERM;
     return st;
 }
 

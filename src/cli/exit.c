@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What leaves the process: data on stdout, one message on stderr, one exit code. */
+#include "base/clock.h"
 #include "base/file.h"
 #include "cli/cli.h"
+#include "engine/engine.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -87,6 +89,30 @@ cero_exit cero_cli_report(const cero_cli *cli, const char *command, cero_status 
     (void)fprintf(stderr, "cero%s%s: %serror:%s %s\n", command[0] != '\0' ? " " : "", command,
                   has_color ? "\033[1;31m" : "", has_color ? "\033[0m" : "", text);
     return cero_cli_exit_code(status, cli->doing, cli->path);
+}
+
+void cero_cli_leave(const cero_cli *cli, const char *command, cero_context *context,
+                    cero_status status)
+{
+    enum {
+        GRACE = 10 /* seconds in which the rank that speaks ends this one */
+    };
+
+    if (context == NULL || cero_context_size(context) == 1) {
+        return;
+    }
+    cero_exit code = cero_cli_exit_code(status, cli->doing, cli->path);
+    if (cero_context_speaks(context, status)) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "%.32s: rank %d of %d", command,
+                       cero_context_rank(context), cero_context_size(context));
+        code = cero_cli_report(cli, name, status);
+        (void)fflush(stderr);
+    } else {
+        cero_clock_sleep(GRACE);
+    }
+    cero_context_abort(context, (int)code);
+    exit((int)code);
 }
 
 bool cero_cli_has_color(const cero_cli *cli, int fd)

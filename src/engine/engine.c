@@ -244,6 +244,9 @@ cero_status cero_engine_create(cero_context *context, const cero_config *config,
     engine->params = *params;
     engine->spec = cero_train_config_spec(config);
     engine->micro_batch_count = engine->spec->gradient_accumulation_steps;
+    if (engine->spec->memory_budget > 0) {
+        cero_mem_set_budget(context->mem, (size_t)engine->spec->memory_budget);
+    }
     engine->config = config;
     CERO_TRY_GOTO(cero_comm_agree(context->comm, compile_all(engine)), fail);
     CERO_TRY_GOTO(check_ranks(engine), fail);

@@ -22,6 +22,24 @@ struct cero_context {
 };
 
 /*
+ * A context over the caller's MPI communicator, of `nbytes` bytes at `mpi_comm`: the body of
+ * cero_context_create_mpi in cero/mpi.h, which alone knows the type.
+ *
+ * Collective: over the communicator.
+ * Errors:     INVALID, NOMEM, COMM, REMOTE.
+ */
+CERO_API CERO_NODISCARD cero_status cero_context_create_from(const void *mpi_comm, size_t nbytes,
+                                                             const cero_context_params *params,
+                                                             cero_context **out);
+
+/*
+ * Tells the other ranks that this one leaves with an error, and says whether it is the one that speaks: the
+ * lowest of those that failed of their own. A rank that failed because of another does not speak; give it
+ * the time to be ended by the one that does. Not collective.
+ */
+bool cero_context_speaks(cero_context *context, cero_status status);
+
+/*
  * What a rank will hold, by category, and what a step costs; known without allocating. IO has the caller's
  * batch besides the programs' inputs.
  */

@@ -30,10 +30,12 @@ struct cero_trainer {
     cero_metrics *metrics;      /* NULL: no files */
     cero_monitors *monitors;    /* owned; NULL: not here */
     cero_step_report report;
+    bool has_files; /* the run directory was made */
     bool has_begun; /* run was called */
     int64_t seq_len;
     int64_t steps;
     int64_t done;
+    int stopped_by;   /* what *stop was on a rank; 0: runs */
     int32_t *tokens;  /* [rank's samples of a step, seq_len], category IO */
     int32_t *targets; /* view into the same block, as tokens */
     double eval_loss;
@@ -136,14 +138,11 @@ void cero_trainer_destroy(cero_trainer **trainer)
     *trainer = NULL;
 }
 
-cero_status cero_trainer_open_files(cero_trainer *trainer)
+static cero_status open_files(cero_trainer *trainer)
 {
     const char *out = trainer->params.out;
-
-    if (out == NULL || trainer->metrics != NULL) {
-        return CERO_OK;
-    }
     char *path = cero_file_join(out, "metrics.jsonl");
+
     CERO_CHECK(path != NULL, CERO_ERR_NOMEM, "no memory for a path in %s", out);
     cero_file_kind kind = cero_file_stat(path, NULL);
     cero_delete(path);
@@ -152,14 +151,27 @@ cero_status cero_trainer_open_files(cero_trainer *trainer)
                "that run",
                out);
     CERO_TRY(cero_file_make_dir(out));
-    // One rank writes for all. Metrics come last: their file makes a directory that of a run.
-    if (trainer->monitors == NULL && cero_comm_rank(trainer->params.context->comm) == 0) {
+    // Metrics come last: their file makes a directory that of a run.
+    if (trainer->monitors == NULL) {
         cero_monitors_params params = {.spec = cero_train_config_spec(trainer->params.config),
                                        .out = out,
                                        .has_eval = trainer->eval_sampler != NULL};
         CERO_TRY(cero_monitors_open(&params, &trainer->monitors));
     }
     return cero_metrics_open(out, &trainer->metrics);
+}
+
+cero_status cero_trainer_open_files(cero_trainer *trainer)
+{
+    cero_comm *comm = trainer->params.context->comm;
+
+    if (trainer->params.out == NULL || trainer->has_files) {
+        return CERO_OK;
+    }
+    // One rank writes for all.
+    CERO_TRY(cero_comm_agree(comm, cero_comm_rank(comm) == 0 ? open_files(trainer) : CERO_OK));
+    trainer->has_files = true;
+    return CERO_OK;
 }
 
 int64_t cero_trainer_steps(const cero_trainer *trainer)
@@ -180,6 +192,11 @@ int64_t cero_trainer_epoch_samples(const cero_trainer *trainer)
 int64_t cero_trainer_unused_tokens(const cero_trainer *trainer)
 {
     return cero_sampler_unused_tokens(trainer->sampler);
+}
+
+int cero_trainer_stopped_by(const cero_trainer *trainer)
+{
+    return trainer->stopped_by;
 }
 
 int64_t cero_trainer_steps_done(const cero_trainer *trainer)
@@ -294,6 +311,16 @@ cero_status cero_trainer_evaluate(cero_trainer *trainer, double *loss)
     return CERO_OK;
 }
 
+/* A signal may reach one rank alone: all end at the same step. */
+static cero_status agree_stop(cero_trainer *trainer, const volatile int *stop)
+{
+    int64_t value = stop != NULL ? *stop : 0;
+
+    CERO_TRY(cero_comm_all_reduce_i64(trainer->params.context->comm, CERO_COMM_MAX, &value, 1));
+    trainer->stopped_by = (int)value;
+    return CERO_OK;
+}
+
 static bool is_eval_due(const cero_trainer *trainer, bool is_last)
 {
     int64_t every = trainer->params.eval_every;
@@ -310,7 +337,8 @@ static cero_status run_step(cero_trainer *trainer, const volatile int *stop,
     double start = cero_clock_now();
 
     *step = (cero_metrics_step){0};
-    CERO_TRY(read_batch(trainer, first));
+    // A rank that cannot read tells the others, which are on their way into the step.
+    CERO_TRY(cero_comm_fail(trainer->params.context->comm, read_batch(trainer, first)));
     step->seconds_data = cero_clock_now() - start;
     const void *data[] = {trainer->tokens, trainer->targets};
     cero_batch batch = {.input_count = 2, .name = input_names, .data = data, .sample = first};
@@ -321,7 +349,8 @@ static cero_status run_step(cero_trainer *trainer, const volatile int *stop,
     step->step_tokens = batch_size * trainer->seq_len;
     step->tokens = step->samples * trainer->seq_len;
     step->bytes_sent = cero_comm_bytes_sent(trainer->params.context->comm) - sent;
-    bool is_last = trainer->done == trainer->steps || (stop != NULL && *stop != 0);
+    CERO_TRY(agree_stop(trainer, stop));
+    bool is_last = trainer->done == trainer->steps || trainer->stopped_by != 0;
     if (is_eval_due(trainer, is_last)) {
         CERO_TRY(cero_trainer_evaluate(trainer, &trainer->eval_loss));
         step->has_eval = true;
@@ -369,35 +398,98 @@ cero_status cero_trainer_run(cero_trainer *trainer, const volatile int *stop)
     cero_metrics_step step;
 
     CERO_TRY(begin(trainer));
-    while (trainer->done < trainer->steps && (stop == NULL || *stop == 0)) {
+    CERO_TRY(agree_stop(trainer, stop));
+    while (trainer->done < trainer->steps && trainer->stopped_by == 0) {
         CERO_TRY(run_step(trainer, stop, &step));
         CERO_TRY(tell(trainer, &step));
     }
     return CERO_OK;
 }
 
+/* Which elements the rank that writes a file wants next; param -1: no more. */
+typedef struct param_request {
+    int64_t param;
+    int64_t begin;
+    int64_t numel;
+} param_request;
+
+/* Elements that are asked for at once: what the arena of every rank has room for. */
+static int64_t request_limit(const cero_trainer *trainer, float **room)
+{
+    size_t nbytes = 0;
+
+    *room = cero_engine_arena(trainer->engine, &nbytes);
+    int64_t most = (int64_t)(nbytes / sizeof(float));
+    return most < STREAM_SPAN ? most : STREAM_SPAN;
+}
+
+/* On the rank that writes: weights are gathered from their owners, who wait in serve_params. */
 static cero_status give_param(void *context, const char *name, int64_t begin, int64_t numel,
                               float *out)
 {
     cero_trainer *trainer = context;
+    cero_comm *comm = trainer->params.context->comm;
+    float *room = NULL;
+    int64_t most = request_limit(trainer, &room);
     int64_t i = cero_engine_find_param(trainer->engine, name);
 
     CERO_CHECK(i >= 0, CERO_ERR_INTERNAL, "the model has no parameter %s", name);
-    return cero_engine_get_param(trainer->engine, i, begin, numel, out);
+    for (int64_t at = 0; at < numel; at += most) {
+        param_request request = {
+            .param = i, .begin = begin + at, .numel = numel - at < most ? numel - at : most};
+        CERO_TRY(cero_comm_broadcast(comm, &request, sizeof(request), 0));
+        CERO_TRY(cero_engine_get_param(trainer->engine, i, request.begin, request.numel, out + at));
+    }
+    return CERO_OK;
 }
 
-cero_status cero_trainer_export(cero_trainer *trainer, const char *dir, cero_dtype dtype,
+static cero_status serve_params(cero_trainer *trainer)
+{
+    cero_comm *comm = trainer->params.context->comm;
+    param_request request = {0};
+    float *room = NULL;
+
+    (void)request_limit(trainer, &room);
+    for (;;) {
+        CERO_TRY(cero_comm_broadcast(comm, &request, sizeof(request), 0));
+        if (request.param < 0) {
+            return CERO_OK;
+        }
+        CERO_TRY(cero_engine_get_param(trainer->engine, request.param, request.begin, request.numel,
+                                       room));
+    }
+}
+
+static cero_status write_export(cero_trainer *trainer, const char *dir, cero_dtype dtype,
                                 const char *tokenizer_dir)
 {
+    cero_comm *comm = trainer->params.context->comm;
+    param_request end = {.param = -1};
     cero_hf_export_stats stats;
     cero_hf_export_params params = {.spec = trainer->params.model,
                                     .dtype = dtype,
                                     .tokenizer_dir = tokenizer_dir,
                                     .source = give_param,
                                     .context = trainer};
+    cero_status st = cero_hf_export(dir, &params, &stats);
 
-    CERO_TRY(cero_hf_export(dir, &params, &stats));
-    cero_log(CERO_LOG_INFO, "train", "exported %lld parameters as %s to %s",
-             (long long)stats.params, cero_dtype_name(dtype), dir);
-    return CERO_OK;
+    if (st == CERO_OK) {
+        cero_log(CERO_LOG_INFO, "train", "exported %lld parameters as %s to %s",
+                 (long long)stats.params, cero_dtype_name(dtype), dir);
+    }
+    if (st != CERO_ERR_COMM && st != CERO_ERR_REMOTE) {
+        cero_status sent = cero_comm_broadcast(comm, &end, sizeof(end), 0);
+        st = st != CERO_OK ? st : sent;
+    }
+    return st;
+}
+
+cero_status cero_trainer_export(cero_trainer *trainer, const char *dir, cero_dtype dtype,
+                                const char *tokenizer_dir)
+{
+    cero_comm *comm = trainer->params.context->comm;
+    bool is_writer = cero_comm_rank(comm) == 0;
+
+    return cero_comm_agree(comm, is_writer ? write_export(trainer, dir, dtype, tokenizer_dir)
+                                           : serve_params(trainer));
 }

@@ -81,6 +81,9 @@ int64_t cero_trainer_unused_tokens(const cero_trainer *trainer);
  */
 CERO_NODISCARD cero_status cero_trainer_run(cero_trainer *trainer, const volatile int *stop);
 
+/* What *stop was when it ended the run, on any rank; 0: it did not. Not collective. */
+int cero_trainer_stopped_by(const cero_trainer *trainer);
+
 /* Steps done, and the last evaluation (NaN before one). Not collective. */
 int64_t cero_trainer_steps_done(const cero_trainer *trainer);
 double cero_trainer_eval_loss(const cero_trainer *trainer);

@@ -197,7 +197,7 @@ static void test_dump_state(void **state)
     // Every line of the config is a line of the log, in order, once.
     cero_text json = {0};
     cero_config *config = NULL;
-    assert_ok(cero_config_create(NULL, run.set, run.set_count, &config));
+    assert_ok(cero_config_create(NULL, NULL, run.set, run.set_count, &config));
     assert_ok(cero_train_config_write_json(config, &json));
     const char *at = run.log.data;
     int lines = 0;
