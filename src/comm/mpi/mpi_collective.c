@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives and messages of the MPI transport. Everything is split into messages of at most the limit, which
+ * also keeps counts within MPI's int; each is waited for in cero_mpi_wait.
+ */
+#include "comm/mpi/mpi_impl.h"
+
+#include <string.h>
+
+/* The event that comm.c recorded for the call at hand. */
+static cero_comm_event *current_event(cero_comm *comm)
+{
+    return &comm->ring->event[(comm->ring->count - 1) % CERO_COMM_RECENT];
+}
+
+static int piece(int64_t left, int64_t limit)
+{
+    return cero_to_int(left < limit ? left : limit);
+}
+
+static cero_status all_reduce_i64(cero_comm *comm, MPI_Op op, int64_t *values, int64_t count)
+{
+    cero_mpi *mpi = cero_mpi_of(comm);
+    int64_t limit = mpi->message_limit / (int64_t)sizeof(int64_t);
+
+    for (int64_t at = 0; at < count; at += limit) {
+        MPI_Request request;
+        CERO_TRY_MPI(MPI_Iallreduce(MPI_IN_PLACE, values + at, piece(count - at, limit),
+                                    MPI_INT64_T, op, mpi->comm, &request),
+                     "MPI_Iallreduce");
+        CERO_TRY(cero_mpi_wait_all(comm, 1, &request, -1, current_event(comm)));
+    }
+    return CERO_OK;
+}
+
+cero_status cero_mpi_all_reduce_i64(cero_comm *comm, cero_comm_reduction reduction, int64_t *values,
+                                    int64_t count)
+{
+    MPI_Op op = reduction == CERO_COMM_SUM   ? MPI_SUM
+                : reduction == CERO_COMM_MIN ? MPI_MIN
+                                             : MPI_MAX;
+
+    CERO_TRY(cero_mpi_usable());
+    return cero_mpi_end(all_reduce_i64(comm, op, values, count));
+}
+
+static cero_status broadcast(cero_comm *comm, void *data, int64_t nbytes, int root)
+{
+    cero_mpi *mpi = cero_mpi_of(comm);
+
+    // What comes from the root may come through any rank.
+    for (int64_t at = 0; at < nbytes; at += mpi->message_limit) {
+        MPI_Request request;
+        CERO_TRY_MPI(MPI_Ibcast((char *)data + at, piece(nbytes - at, mpi->message_limit), MPI_BYTE,
+                                root, mpi->comm, &request),
+                     "MPI_Ibcast");
+        CERO_TRY(cero_mpi_wait_all(comm, 1, &request, -1, current_event(comm)));
+    }
+    return CERO_OK;
+}
+
+cero_status cero_mpi_broadcast(cero_comm *comm, void *data, size_t nbytes, int root)
+{
+    CERO_TRY(cero_mpi_usable());
+    return cero_mpi_end(broadcast(comm, data, (int64_t)nbytes, root));
+}
+
+/* Whole when it is one message; else what each rank has is broadcast in pieces. */
+static cero_status all_gather(cero_comm *comm, const void *mine, size_t nbytes, char *all)
+{
+    cero_mpi *mpi = cero_mpi_of(comm);
+    MPI_Request request;
+
+    if (nbytes <= (size_t)mpi->message_limit / (size_t)comm->size) {
+        int count = cero_to_int((int64_t)nbytes);
+        CERO_TRY_MPI(
+            MPI_Iallgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, mpi->comm, &request),
+            "MPI_Iallgather");
+        return cero_mpi_wait_all(comm, 1, &request, -1, current_event(comm));
+    }
+    memcpy(all + (size_t)comm->rank * nbytes, mine, nbytes);
+    for (int r = 0; r < comm->size; r++) {
+        CERO_TRY(broadcast(comm, all + (size_t)r * nbytes, (int64_t)nbytes, r));
+    }
+    return CERO_OK;
+}
+
+cero_status cero_mpi_all_gather(cero_comm *comm, const void *mine, size_t nbytes, void *all)
+{
+    CERO_TRY(cero_mpi_usable());
+    return cero_mpi_end(all_gather(comm, mine, nbytes, all));
+}
+
+cero_status cero_mpi_barrier(cero_comm *comm)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    CERO_TRY(cero_mpi_usable());
+    cero_status st =
+        cero_mpi_check(MPI_Ibarrier(cero_mpi_of(comm)->comm, &request), "MPI_Ibarrier");
+    if (st == CERO_OK) {
+        st = cero_mpi_wait_all(comm, 1, &request, -1, current_event(comm));
+    }
+    return cero_mpi_end(st);
+}
+
+/*
+ * A message is its size in 8 bytes, then its pieces: a receiver that expects another size says so before a piece
+ * comes, however both are split.
+ */
+static cero_status send_pieces(cero_comm *comm, int peer, int tag, const char *data, int64_t nbytes)
+{
+    cero_mpi *mpi = cero_mpi_of(comm);
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    int64_t header = nbytes;
+
+    CERO_TRY_MPI(MPI_Isend(&header, 1, MPI_INT64_T, peer, tag, mpi->comm, &requests[0]),
+                 "MPI_Isend");
+    for (int64_t at = 0; at < nbytes; at += mpi->message_limit) {
+        CERO_TRY_MPI(MPI_Isend(data + at, piece(nbytes - at, mpi->message_limit), MPI_BYTE, peer,
+                               tag, mpi->comm, &requests[1]),
+                     "MPI_Isend");
+        CERO_TRY(cero_mpi_wait_all(comm, 2, requests, peer, current_event(comm)));
+    }
+    return cero_mpi_wait_all(comm, 2, requests, peer, current_event(comm));
+}
+
+cero_status cero_mpi_send(cero_comm *comm, int peer, int tag, const void *data, size_t nbytes)
+{
+    CERO_TRY(cero_mpi_usable());
+    return cero_mpi_end(send_pieces(comm, peer, tag, data, (int64_t)nbytes));
+}
+
+static cero_status recv_pieces(cero_comm *comm, int peer, int tag, char *data, int64_t nbytes)
+{
+    cero_mpi *mpi = cero_mpi_of(comm);
+    MPI_Request request;
+    int64_t header = -1;
+
+    CERO_TRY_MPI(MPI_Irecv(&header, 1, MPI_INT64_T, peer, tag, mpi->comm, &request), "MPI_Irecv");
+    CERO_TRY(cero_mpi_wait_all(comm, 1, &request, peer, current_event(comm)));
+    CERO_CHECK(
+        header == nbytes, CERO_ERR_INVALID,
+        "a message from rank %d with tag %d has %lld bytes, expected %lld; send and recv must "
+        "name the same size",
+        peer, tag, (long long)header, (long long)nbytes);
+    for (int64_t at = 0; at < nbytes; at += mpi->message_limit) {
+        CERO_TRY_MPI(MPI_Irecv(data + at, piece(nbytes - at, mpi->message_limit), MPI_BYTE, peer,
+                               tag, mpi->comm, &request),
+                     "MPI_Irecv");
+        CERO_TRY(cero_mpi_wait_all(comm, 1, &request, peer, current_event(comm)));
+    }
+    return CERO_OK;
+}
+
+cero_status cero_mpi_recv(cero_comm *comm, int peer, int tag, void *data, size_t nbytes)
+{
+    CERO_TRY(cero_mpi_usable());
+    return cero_mpi_end(recv_pieces(comm, peer, tag, data, (int64_t)nbytes));
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one loop in which this transport waits, and the way a communicator breaks.
+ *
+ * A wait measures the time without a step forward of whoever it waits for (see cero_mpi_page): it may last for
+ * hours behind a rank that works, and ends after the timeout when nobody on the way to it does.
+ */
+#include "base/clock.h"
+#include "comm/mpi/mpi_impl.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SPINS = 20,                 /* turns before the core is offered to others: ranks may share it */
+    YIELD_NANOSECONDS = 500000, /* of waiting before turns become naps */
+    LEAST_NAP = 20000,
+    LONGEST_NAP = 100000,
+    LOOK_NANOSECONDS = 5000000, /* from one look at the peers' life to the next */
+    ASK_NANOSECONDS =
+        250000000, /* from one question to the next; in a large job it grows by as much for */
+    ASK_RANKS = 16 /* so many ranks that are asked */
+};
+
+cero_status cero_mpi_check(int code, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+
+    if (CERO_LIKELY(code == MPI_SUCCESS)) {
+        return CERO_OK;
+    }
+    (void)MPI_Error_string(code, text, &length);
+    return CERO_FAIL(CERO_ERR_COMM, "%s: MPI says: %s", what, text);
+}
+
+/* Sets why every call fails from now on; the first reason stays. */
+static void set_broken(cero_status status, const char *message)
+{
+    cero_mpi_process *p = cero_mpi_process_get();
+
+    if (p->status != CERO_OK) {
+        return;
+    }
+    // The first line: what follows is a table for people.
+    (void)snprintf(p->message, sizeof(p->message), "%.*s", (int)strcspn(message, "\n"), message);
+    p->status = status;
+    for (cero_mpi *mpi = p->list; mpi != NULL; mpi = mpi->next) {
+        mpi->is_broken = true;
+    }
+}
+
+/* A failure in one job ends the others too; in its own its rank told everybody. */
+static void pass_on_remote(const char *message)
+{
+    cero_mpi_process *p = cero_mpi_process_get();
+
+    if (p->jobs != NULL && p->jobs->next != NULL) {
+        cero_mpi_tell(CERO_ERR_REMOTE, message);
+    }
+}
+
+cero_status cero_mpi_break(cero_status status)
+{
+    cero_mpi_process *p = cero_mpi_process_get();
+    char message[CERO_MPI_MESSAGE];
+
+    if (p->status != CERO_OK) {
+        return status;
+    }
+    const char *text = cero_error_message();
+    (void)snprintf(message, sizeof(message), "%.*s", (int)strcspn(text, "\n"), text);
+    if (status == CERO_ERR_REMOTE) {
+        pass_on_remote(message);
+    } else {
+        cero_mpi_tell(status, message);
+    }
+    set_broken(status, message);
+    return status;
+}
+
+cero_status cero_mpi_end(cero_status status)
+{
+    return CERO_LIKELY(status == CERO_OK) ? CERO_OK : cero_mpi_break(status);
+}
+
+static cero_status remote_failure(void)
+{
+    const cero_mpi_process *p = cero_mpi_process_get();
+
+    return CERO_FAIL(CERO_ERR_REMOTE, "rank %d failed (%s): %s", p->failed_rank,
+                     cero_status_name(p->failed_status), p->failed_message);
+}
+
+cero_status cero_mpi_usable(void)
+{
+    const cero_mpi_process *p = cero_mpi_process_get();
+
+    if (CERO_UNLIKELY(p->status != CERO_OK)) {
+        return CERO_FAIL(p->status, "%s", p->message);
+    }
+    return CERO_LIKELY(p->failed_rank < 0) ? CERO_OK : cero_mpi_break(remote_failure());
+}
+
+/* One wait: for whom, and when they last took a step forward. */
+typedef struct waiting {
+    cero_mpi_job *job;
+    const int *job_rank; /* [size]; NULL: the job's own ranks */
+    int size;
+    int peer; /* in the job; -1: any */
+    double timeout;
+    int64_t begun;
+    int64_t life;
+    int64_t looked;
+    int64_t asked;
+    int turns;
+} waiting;
+
+static int rank_at(const waiting *w, int i)
+{
+    return w->job_rank != NULL ? w->job_rank[i] : i;
+}
+
+/* Later of the two signs; asks who cannot be looked at. */
+static void look_at(waiting *w, int rank, bool is_time_to_ask)
+{
+    int64_t life;
+
+    if (rank == w->job->rank) {
+        return;
+    }
+    if (is_time_to_ask) {
+        cero_mpi_ask(w->job, rank);
+    }
+    life = cero_mpi_life(w->job, rank);
+    w->life = life > w->life ? life : w->life;
+}
+
+/* Looks for life, and passes it on to those that wait for this rank. */
+static void look(waiting *w, int64_t now)
+{
+    int64_t asked_ranks = w->peer >= 0 ? 1 : w->size;
+    int64_t pause = ASK_NANOSECONDS * (1 + asked_ranks / ASK_RANKS);
+    bool is_time_to_ask = w->job->has_remote && now - w->asked >= pause;
+
+    w->looked = now;
+    w->asked = is_time_to_ask ? now : w->asked;
+    if (w->peer >= 0) {
+        look_at(w, w->peer, is_time_to_ask);
+    } else {
+        for (int i = 0; i < w->size; i++) {
+            look_at(w, rank_at(w, i), is_time_to_ask);
+        }
+    }
+    cero_mpi_show(w->life, true);
+}
+
+static bool is_silent(waiting *w)
+{
+    int64_t now = cero_mpi_now();
+
+    if (now - w->looked >= LOOK_NANOSECONDS) {
+        look(w, now);
+    }
+    return w->timeout >= 0.0 && (double)(now - w->life) * 1e-9 > w->timeout;
+}
+
+/* A short spin for what comes at once, then the core for whoever needs it, then naps. */
+static void pause_turn(waiting *w)
+{
+    struct timespec nap = {.tv_nsec = LEAST_NAP};
+
+    w->turns++;
+    if (w->turns < SPINS) {
+        return;
+    }
+    int64_t since = cero_mpi_now() - w->begun;
+    if (since < YIELD_NANOSECONDS) {
+        (void)sched_yield();
+        return;
+    }
+    nap.tv_nsec = since / 16 < LONGEST_NAP ? LEAST_NAP : LONGEST_NAP;
+    (void)nanosleep(&nap, NULL);
+}
+
+static void begin(waiting *w)
+{
+    w->begun = cero_mpi_now();
+    w->life = w->begun;
+    w->looked = w->begun;
+    w->asked = w->begun;
+    cero_mpi_show(w->life, true);
+}
+
+void cero_mpi_advance(void)
+{
+    for (cero_mpi *mpi = cero_mpi_process_get()->list; mpi != NULL; mpi = mpi->next) {
+        cero_mpi_exchange_poll(mpi->base);
+    }
+}
+
+cero_status cero_mpi_wait(cero_comm *comm, cero_mpi_test test, void *context, int peer,
+                          cero_comm_event *event)
+{
+    cero_mpi *mpi = cero_mpi_of(comm);
+    cero_status st = CERO_OK;
+    waiting w = {.job = mpi->job,
+                 .job_rank = mpi->job_rank,
+                 .size = comm->size,
+                 .peer = peer >= 0 ? mpi->job_rank[peer] : -1,
+                 .timeout = comm->timeout};
+
+    CERO_TRY(cero_mpi_usable());
+    if (test(context, &st) && st == CERO_OK) {
+        return CERO_OK;
+    }
+    begin(&w);
+    event->state = 'w';
+    while (st == CERO_OK) {
+        if (!cero_mpi_pump()) {
+            st = remote_failure();
+            break;
+        }
+        cero_mpi_advance();
+        if (test(context, &st)) {
+            break;
+        }
+        if (st == CERO_OK && is_silent(&w)) {
+            st = cero_mpi_report(comm, peer, w.life, event);
+            break;
+        }
+        pause_turn(&w);
+    }
+    cero_mpi_show(0, false);
+    return cero_mpi_end(st);
+}
+
+typedef struct request_list {
+    int count;
+    MPI_Request *requests;
+} request_list;
+
+static bool are_done(void *context, cero_status *st)
+{
+    request_list *list = context;
+    int is_done = 0;
+
+    *st = cero_mpi_check(MPI_Testall(list->count, list->requests, &is_done, MPI_STATUSES_IGNORE),
+                         "MPI_Testall");
+    return *st == CERO_OK && is_done;
+}
+
+cero_status cero_mpi_wait_all(cero_comm *comm, int count, MPI_Request *requests, int peer,
+                              cero_comm_event *event)
+{
+    request_list list = {.count = count, .requests = requests};
+
+    return cero_mpi_wait(comm, are_done, &list, peer, event);
+}
+
+cero_status cero_mpi_wait_plain(MPI_Request *request, double seconds, const char *what)
+{
+    struct timespec nap = {.tv_nsec = LEAST_NAP};
+    double begun = cero_clock_now();
+    int is_done = 0;
+
+    while (true) {
+        CERO_TRY_MPI(MPI_Test(request, &is_done, MPI_STATUS_IGNORE), what);
+        if (is_done) {
+            return CERO_OK;
+        }
+        (void)cero_mpi_pump();
+        if (seconds >= 0.0 && cero_clock_now() - begun > seconds) {
+            break;
+        }
+        (void)sched_yield();
+        if (cero_clock_now() - begun > YIELD_NANOSECONDS * 1e-9) {
+            (void)nanosleep(&nap, NULL);
+        }
+    }
+    return CERO_FAIL(CERO_ERR_COMM,
+                     "not all ranks came within %g s to %s; look at what the others do, or whether "
+                     "one ended",
+                     seconds, what);
+}
+
+cero_status cero_mpi_min(MPI_Comm comm, double seconds, int64_t *value)
+{
+    MPI_Request request;
+
+    CERO_TRY_MPI(MPI_Iallreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, comm, &request),
+                 "MPI_Iallreduce");
+    return cero_mpi_wait_plain(&request, seconds, "make a communicator");
+}
+
+cero_status cero_mpi_agree(MPI_Comm comm, double seconds, cero_status local)
+{
+    int64_t is_good = local == CERO_OK;
+
+    cero_status st = cero_mpi_min(comm, seconds, &is_good);
+    if (local != CERO_OK || st != CERO_OK) {
+        return local != CERO_OK ? local : st;
+    }
+    CERO_CHECK(is_good, CERO_ERR_REMOTE,
+               "another rank ran out of memory while a communicator was made");
+    return CERO_OK;
+}
+
+bool cero_mpi_meet(cero_mpi_job *job)
+{
+    MPI_Request request;
+    waiting w = {.job = job, .size = job->size, .peer = -1, .timeout = job->timeout};
+    int is_done = 0;
+    bool is_good = cero_mpi_process_get()->status == CERO_OK && cero_mpi_pump() &&
+                   MPI_Ibarrier(job->comm, &request) == MPI_SUCCESS;
+
+    begin(&w);
+    while (is_good && !is_done) {
+        is_good = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+                  (is_done || (cero_mpi_pump() && !is_silent(&w)));
+        pause_turn(&w);
+    }
+    cero_mpi_show(0, false);
+    if (!is_good) {
+        set_broken(CERO_ERR_COMM, "not all ranks came to destroy their communicator");
+    }
+    return is_good;
+}
