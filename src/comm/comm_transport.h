@@ -113,12 +113,14 @@ struct cero_exchange {
 
 /*
  * Fills a communicator's node tables from the node number of each rank (consecutive from 0, in the order of
- * first rank). Not collective. Errors: NOMEM.
+ * first rank). Errors: NOMEM.
  */
 CERO_NODISCARD cero_status cero_comm_set_nodes(cero_comm *comm, const int *node);
 
-/* Starts an exchange's struct of `size` bytes: copies borders, sets payload and kind. Not collective.
- * Errors: NOMEM. */
+/*
+ * Starts an exchange's struct of `size` bytes: copies borders, sets kind and payload (that of messages of 1 GiB
+ * at most). Errors: NOMEM.
+ */
 CERO_NODISCARD cero_status cero_exchange_init_reduce(cero_comm *comm,
                                                      const cero_reduce_params *params, size_t size,
                                                      cero_exchange **out);
@@ -126,32 +128,80 @@ CERO_NODISCARD cero_status cero_exchange_init_gather(cero_comm *comm,
                                                      const cero_gather_params *params, size_t size,
                                                      cero_exchange **out);
 
-/* Frees what the init functions made, and the struct. Not collective. */
+/* Frees what the init functions made, and the struct. */
 void cero_exchange_cleanup(cero_exchange *exchange);
 
-/*
- * sum = (or +=) contributions[0] + contributions[1] + … , each element in that order in f32: over the threads,
- * block by block, so that sums stay in the cache. Contributions are of `dtype`. Not collective.
- */
-void cero_exchange_add(cero_device *device, cero_dtype dtype, int64_t n,
-                       const void *const *contributions, int count, bool is_first, float *sum);
+/* An ordered sum; see cero_exchange_add. */
+typedef struct cero_exchange_sum {
+    cero_dtype dtype; /* of the contributions */
+    int64_t n;
+    const void *const *contributions; /* [count], each [n] */
+    int count;
+    int node_first; /* contributions node_first .. node_first + node_count are one node's: they are added */
+    int node_count; /* by themselves and rounded to dtype, which is one term. 0: each is a term */
+    bool is_first;
+    float *sum; /* [n] */
+} cero_exchange_sum;
 
 /*
- * Elements of this rank's part that a reduction exchanges at once, and the memory it takes for what comes in
- * by message. Not collective.
+ * sum = (or +=) term 0 + term 1 + … , each element in that order in f32: over the threads, block by block, so
+ * that sums stay in the cache.
  */
-int64_t cero_exchange_piece(const cero_comm *comm, const int64_t *border, int64_t bucket);
+void cero_exchange_add(cero_device *device, const cero_exchange_sum *sum);
+
+/* out = contributions[0] + contributions[1] + … in that order in f32, rounded once to dtype. */
+void cero_exchange_add_node(cero_device *device, cero_dtype dtype, int64_t n,
+                            const void *const *contributions, int count, void *out);
+
+/* Copies several ranges over the threads, large blocks at a time. */
+typedef struct cero_exchange_copy {
+    void *to;
+    const void *from;
+    size_t nbytes;
+} cero_exchange_copy;
+void cero_exchange_copy_all(cero_device *device, const cero_exchange_copy *copies, int count);
+
+/*
+ * Who serves whom (exchange_plan.c). Two ranks are near when they read each other's memory. The server of a
+ * part in another node takes it there for all: it receives it in a gather, it adds its node's contributions
+ * to it in a reduction by node.
+ */
+bool cero_exchange_is_near(const cero_comm *comm, int a, int b);
+int cero_exchange_server(const cero_comm *comm, int node, int part);
+
+/* True when NODE differs from FLAT: there are several nodes, and one has several ranks. */
+bool cero_exchange_is_by_node(const cero_comm *comm, cero_exchange_order order);
+
+/* Elements of part `part` that a reduction exchanges at once, and how many pieces of that it has. */
+int64_t cero_exchange_piece(const cero_comm *comm, const cero_reduce_params *params, int part);
+int64_t cero_exchange_pieces(const cero_comm *comm, const cero_reduce_params *params, int part);
+
+/*
+ * Landing memory of one message stream of part `part`: two pieces that take turns (one if there is no more),
+ * each beginning at a multiple of CERO_MEM_ALIGNMENT; the bytes from one to the next, and of all.
+ */
+size_t cero_exchange_slot_bytes(const cero_comm *comm, const cero_reduce_params *params, int part);
+size_t cero_exchange_stream_bytes(const cero_comm *comm, const cero_reduce_params *params,
+                                  int part);
+
+/*
+ * All landing memory of a reduction on this rank, S(j) being the bytes of one stream of part j:
+ * FLAT: S(rank) for every rank that is not near;
+ * NODE: S(rank) for every other node, and S(j) for every part j of another node that this rank serves.
+ */
 size_t cero_exchange_landing_bytes(const cero_comm *comm, const cero_reduce_params *params);
 
-/* Counts calls of a kind and their payload; calls 0 adds seconds to calls that were counted. Not
- * collective. */
+/* Sets the payload counters for messages of at most message_limit bytes. */
+void cero_exchange_set_payload(cero_exchange *exchange, int64_t message_limit);
+
+/* Counts calls of a kind and their payload; calls 0 adds seconds to calls that were counted. */
 void cero_comm_count(cero_comm *comm, cero_comm_kind kind, int calls, int64_t nbytes,
                      double seconds);
 
-/* Appends an event to the ring; returns it so that its state can be moved on. Not collective. */
+/* Appends an event to the ring; returns it so that its state can be moved on. */
 cero_comm_event *cero_comm_record(cero_comm *comm, const char *name, int64_t nbytes);
 
-/* Formats a ring, newest last. Not collective. */
+/* Formats a ring, newest last. */
 void cero_comm_ring_write(const cero_comm_ring *ring, cero_text *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all transports' exchanges share: borders and payload, the counters, how much landing memory a
- * reduction takes, and the ordered fp32 sum itself.
+ * What all transports' exchanges share: the ordered fp32 sum itself, copies over the threads, an exchange's
+ * struct, and the counters. Sizes and formulas are in exchange_plan.c.
  */
 #include "comm/exchange.h"
 
@@ -11,73 +11,143 @@
 #include <string.h>
 
 enum {
-    ADD_BLOCK = 4096 /* elements: 16 KiB of sums */
+    ADD_BLOCK = 4096,        /* elements: 16 KiB of sums */
+    COPY_BLOCK = 256 << 10,  /* bytes */
+    MESSAGE_LIMIT = 1 << 30, /* bytes */
+    MAX_ELEMENT = 4          /* bytes of a contribution's element */
 };
 
 typedef struct add_task {
     const cero_kernels *kernels;
-    cero_dtype dtype;
-    int64_t n;
-    const void *const *contributions;
-    int count;
-    bool is_first;
-    float *sum;
+    const cero_exchange_sum *sum;
+    void *rounded; /* of a node's sum, instead of sum->sum */
 } add_task;
 
-static void add_blocks(void *context, int64_t begin, int64_t end, int thread)
+/* acc = (or +=) contributions first .. first + count of one block, in that order. */
+static void add_block(const add_task *t, int first, int count, int64_t at, int64_t n, bool is_first,
+                      float *acc)
 {
-    const add_task *t = context;
-    size_t size = cero_dtype_size(t->dtype);
+    const cero_exchange_sum *s = t->sum;
+    size_t offset = (size_t)at * cero_dtype_size(s->dtype);
 
-    CERO_UNUSED(thread);
-    for (int64_t b = begin; b < end; b++) {
-        int64_t at = b * ADD_BLOCK;
-        int64_t n = t->n - at < ADD_BLOCK ? t->n - at : ADD_BLOCK;
-        for (int k = 0; k < t->count; k++) {
-            const char *x = (const char *)t->contributions[k] + (size_t)at * size;
-            if (t->is_first && k == 0) {
-                t->kernels->to_f32[t->dtype](n, x, t->sum + at);
-            } else {
-                t->kernels->accumulate[t->dtype](n, x, t->sum + at);
-            }
+    for (int k = first; k < first + count; k++) {
+        const char *x = (const char *)s->contributions[k] + offset;
+        if (is_first && k == first) {
+            t->kernels->to_f32[s->dtype](n, x, acc);
+        } else {
+            t->kernels->accumulate[s->dtype](n, x, acc);
         }
     }
 }
 
-void cero_exchange_add(cero_device *device, cero_dtype dtype, int64_t n,
-                       const void *const *contributions, int count, bool is_first, float *sum)
+/* acc = (or +=) the sum of the node's contributions, rounded to their dtype. */
+static void add_block_of_node(const add_task *t, int64_t at, int64_t n, bool is_first, float *acc)
 {
-    add_task task = {.kernels = cero_device_kernels(device),
-                     .dtype = dtype,
-                     .n = n,
-                     .contributions = contributions,
-                     .count = count,
-                     .is_first = is_first,
-                     .sum = sum};
+    const cero_exchange_sum *s = t->sum;
+    float node[ADD_BLOCK];
+    _Alignas(CERO_MEM_ALIGNMENT) char rounded[ADD_BLOCK * MAX_ELEMENT];
 
-    cero_device_parallel_for(device, (n + ADD_BLOCK - 1) / ADD_BLOCK, add_blocks, &task);
+    add_block(t, s->node_first, s->node_count, at, n, true, node);
+    t->kernels->from_f32[s->dtype](n, node, rounded);
+    if (is_first) {
+        t->kernels->to_f32[s->dtype](n, rounded, acc);
+    } else {
+        t->kernels->accumulate[s->dtype](n, rounded, acc);
+    }
 }
 
-/* Elements of this rank's part that are exchanged at once: whole blocks of 256. */
-int64_t cero_exchange_piece(const cero_comm *comm, const int64_t *border, int64_t bucket)
+static void add_blocks(void *context, int64_t begin, int64_t end, int thread)
 {
-    enum {
-        BLOCK = 256
-    };
-    int64_t own = border[comm->rank + 1] - border[comm->rank];
-    int64_t piece = bucket > 0 ? (bucket + comm->size - 1) / comm->size : own;
+    const add_task *t = context;
+    const cero_exchange_sum *s = t->sum;
+    int after = s->node_first + s->node_count;
 
-    piece = (piece + BLOCK - 1) / BLOCK * BLOCK;
-    return piece < own ? piece : own;
+    CERO_UNUSED(thread);
+    for (int64_t b = begin; b < end; b++) {
+        int64_t at = b * ADD_BLOCK;
+        int64_t n = s->n - at < ADD_BLOCK ? s->n - at : ADD_BLOCK;
+        if (s->node_count == 0) {
+            add_block(t, 0, s->count, at, n, s->is_first, s->sum + at);
+            continue;
+        }
+        add_block(t, 0, s->node_first, at, n, s->is_first, s->sum + at);
+        add_block_of_node(t, at, n, s->is_first && s->node_first == 0, s->sum + at);
+        add_block(t, after, s->count - after, at, n, false, s->sum + at);
+    }
 }
 
-size_t cero_exchange_landing_bytes(const cero_comm *comm, const cero_reduce_params *params)
+void cero_exchange_add(cero_device *device, const cero_exchange_sum *sum)
 {
-    int own_node = comm->node_size[comm->node[comm->rank]];
-    int remote = comm->size - (comm->has_shared_memory ? own_node : 1);
-    int64_t piece = cero_exchange_piece(comm, params->border, params->bucket);
+    add_task task = {.kernels = cero_device_kernels(device), .sum = sum};
 
-    return (size_t)remote * 2 * (size_t)piece * cero_dtype_size(params->dtype);
+    cero_device_parallel_for(device, (sum->n + ADD_BLOCK - 1) / ADD_BLOCK, add_blocks, &task);
+}
+
+static void round_blocks(void *context, int64_t begin, int64_t end, int thread)
+{
+    const add_task *t = context;
+    const cero_exchange_sum *s = t->sum;
+    size_t size = cero_dtype_size(s->dtype);
+    float node[ADD_BLOCK];
+
+    CERO_UNUSED(thread);
+    for (int64_t b = begin; b < end; b++) {
+        int64_t at = b * ADD_BLOCK;
+        int64_t n = s->n - at < ADD_BLOCK ? s->n - at : ADD_BLOCK;
+        add_block(t, 0, s->count, at, n, true, node);
+        t->kernels->from_f32[s->dtype](n, node, (char *)t->rounded + (size_t)at * size);
+    }
+}
+
+void cero_exchange_add_node(cero_device *device, cero_dtype dtype, int64_t n,
+                            const void *const *contributions, int count, void *out)
+{
+    cero_exchange_sum sum = {
+        .dtype = dtype, .n = n, .contributions = contributions, .count = count};
+    add_task task = {.kernels = cero_device_kernels(device), .sum = &sum, .rounded = out};
+
+    cero_device_parallel_for(device, (n + ADD_BLOCK - 1) / ADD_BLOCK, round_blocks, &task);
+}
+
+static int64_t copy_blocks_of(const cero_exchange_copy *copy)
+{
+    return ((int64_t)copy->nbytes + COPY_BLOCK - 1) / COPY_BLOCK;
+}
+
+typedef struct copy_task {
+    const cero_exchange_copy *copies;
+    int count;
+} copy_task;
+
+static void copy_blocks(void *context, int64_t begin, int64_t end, int thread)
+{
+    const copy_task *t = context;
+    int64_t first = 0; // block of copy k
+
+    CERO_UNUSED(thread);
+    for (int k = 0; k < t->count && first < end; k++) {
+        const cero_exchange_copy *c = &t->copies[k];
+        int64_t blocks = copy_blocks_of(c);
+        int64_t from = begin > first ? begin - first : 0;
+        int64_t to = end - first < blocks ? end - first : blocks;
+        if (from < to) {
+            size_t at = (size_t)from * COPY_BLOCK;
+            size_t last = to == blocks ? c->nbytes : (size_t)to * COPY_BLOCK;
+            memcpy((char *)c->to + at, (const char *)c->from + at, last - at);
+        }
+        first += blocks;
+    }
+}
+
+void cero_exchange_copy_all(cero_device *device, const cero_exchange_copy *copies, int count)
+{
+    copy_task task = {.copies = copies, .count = count};
+    int64_t blocks = 0;
+
+    for (int k = 0; k < count; k++) {
+        blocks += copy_blocks_of(&copies[k]);
+    }
+    cero_device_parallel_for(device, blocks, copy_blocks, &task);
 }
 
 cero_status cero_exchange_init_reduce(cero_comm *comm, const cero_reduce_params *params,
@@ -100,8 +170,7 @@ cero_status cero_exchange_init_reduce(cero_comm *comm, const cero_reduce_params 
     x->numel = border[comm->size];
     x->reduce = *params;
     x->reduce.border = border;
-    int64_t own = border[comm->rank + 1] - border[comm->rank];
-    x->nbytes = (x->numel - own) * (int64_t)cero_dtype_size(params->dtype);
+    cero_exchange_set_payload(x, MESSAGE_LIMIT);
     *out = x;
     return CERO_OK;
 }
@@ -128,8 +197,7 @@ cero_status cero_exchange_init_gather(cero_comm *comm, const cero_gather_params 
     x->gather.border = x->border;
     x->gather.source_at = source_at;
     x->source_at = source_at;
-    int64_t own = x->border[comm->rank + 1] - x->border[comm->rank];
-    x->nbytes = own * (comm->size - 1) * (int64_t)params->element_size;
+    cero_exchange_set_payload(x, MESSAGE_LIMIT);
     *out = x;
     return CERO_OK;
 }

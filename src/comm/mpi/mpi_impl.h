@@ -94,6 +94,8 @@ typedef struct cero_mpi_job {
 
 /* The transport's part of a communicator. */
 typedef struct cero_mpi {
+    /* borrowed, by id % CERO_MPI_SLOTS: exchanges that are started and not released */
+    struct cero_mpi_exchange *active[CERO_MPI_SLOTS];
     MPI_Comm comm;  /* owned duplicate, errors return */
     MPI_Comm node;  /* owned: the ranks of this node; MPI_COMM_NULL without shared memory */
     MPI_Win window; /* owned: the control pages */

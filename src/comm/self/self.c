@@ -47,7 +47,12 @@ static void self_reduce(const cero_exchange *x, bool is_first)
     const cero_reduce_params *p = &x->reduce;
     const void *source = (const char *)p->source->data + p->source_offset;
 
-    cero_exchange_add(p->device, p->dtype, x->numel, &source, 1, is_first, p->sum);
+    cero_exchange_add(p->device, &(cero_exchange_sum){.dtype = p->dtype,
+                                                      .n = x->numel,
+                                                      .contributions = &source,
+                                                      .count = 1,
+                                                      .is_first = is_first,
+                                                      .sum = p->sum});
 }
 
 static void self_gather(const cero_exchange *x)
