@@ -310,7 +310,8 @@ static void add_segment(cero_zero *zero, int64_t i)
         zero->layout.params[before->param].unit == p->unit && before->has_decay == p->has_decay &&
         before->flat_offset + before->numel == cut.begin) {
         before->numel += cut.n;
-        before->shape = cero_shape_1d(before->numel);
+        before->shape = cero_shape_1d(before->numel); // elements are all that counts
+        before->offset = 0;
     } else if (cut.n > 0 || (needs_matrices && p->is_matrix)) {
         // Muon completes a matrix on every rank, also where none of it is owned.
         zero->segments[zero->segment_count++] = (cero_optim_segment){
