@@ -3,7 +3,7 @@
  * The three halves of an exchange, its flags in shared memory and its message streams. What a reduction adds
  * and what a gather copies is in mpi_reduce.c and mpi_gather.c.
  */
-#include "comm/mpi/mpi_exchange.h"
+#include "comm/mpi/mpi_exchange_impl.h"
 
 #include <stdio.h>
 #include <string.h>

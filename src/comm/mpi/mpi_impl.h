@@ -178,10 +178,10 @@ CERO_NODISCARD cero_status cero_mpi_min(MPI_Comm comm, double seconds, int64_t *
 CERO_NODISCARD cero_status cero_mpi_agree(MPI_Comm comm, double seconds, cero_status local);
 
 /*
- * Waits until all ranks of the job came here, quietly: false when one does not, or the process is broken; it is
- * then.
+ * Waits until all ranks of comm came here, quietly: false when one does not, or the process is broken; it is
+ * then. job_rank: their numbers in the job; NULL: the same.
  */
-bool cero_mpi_meet(cero_mpi_job *job);
+bool cero_mpi_meet(cero_mpi_job *job, MPI_Comm comm, const int *job_rank, double timeout);
 
 /* Lets the started exchanges of all communicators advance. */
 void cero_mpi_advance(void);
