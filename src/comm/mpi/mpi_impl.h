@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 
 enum {
-    CERO_MPI_SLOTS = 1024,  /* exchanges under way at once: those of a model with as many units */
+    CERO_MPI_SLOTS = 256,   /* exchanges under way at once: those of a model with as many units */
     CERO_MPI_MESSAGE = 480, /* characters of a failed rank's message */
     /* Tags: those of send and recv are below 1000. */
     CERO_MPI_TAG_EXCHANGE = 2000 /* and up to 2000 + CERO_MPI_SLOTS: exchange id % CERO_MPI_SLOTS */
