@@ -19,7 +19,6 @@
 
 enum {
     EQUIV_MAX_STEPS = 20,
-    EQUIV_MAX_PARAMS = 64,
     EQUIV_MAX_NAME = 96,
     EQUIV_MAX_SETS = 24,
     EQUIV_TIMEOUT = 20 /* seconds: a rank that hangs ends the test with a report */
@@ -160,6 +159,12 @@ static inline equiv_run equiv_run_of(cero_model_spec spec, int64_t batch, int st
     return run;
 }
 
+/* Where a parameter ends in the weights. */
+typedef struct equiv_param {
+    char name[EQUIV_MAX_NAME];
+    int64_t end;
+} equiv_param;
+
 /* What a run leaves. */
 typedef struct equiv_outcome {
     int steps;
@@ -167,9 +172,8 @@ typedef struct equiv_outcome {
     char bad_tensor[EQUIV_MAX_STEPS][EQUIV_MAX_NAME]; /* "": the step was applied */
     float *weights; /* owned: of all parameters, one after the other */
     int64_t numel;
-    int param_count;
-    char name[EQUIV_MAX_PARAMS][EQUIV_MAX_NAME];
-    int64_t end[EQUIV_MAX_PARAMS]; /* of each parameter in the weights */
+    equiv_param *params; /* owned */
+    int64_t param_count;
     cero_zero_summary zero;
     cero_comm_counter reduce; /* of all steps */
     double eval_sum;          /* evaluation of the first step's batch, halfway */
@@ -179,7 +183,9 @@ typedef struct equiv_outcome {
 static inline void equiv_cleanup(equiv_outcome *o)
 {
     cero_delete(o->weights);
+    cero_delete(o->params);
     o->weights = NULL;
+    o->params = NULL;
 }
 
 /*
@@ -218,19 +224,21 @@ static inline void equiv_fill(const cero_engine *engine, const equiv_run *run, i
 /* All weights and their names. Collective. */
 static inline cero_status equiv_read_weights(cero_engine *engine, equiv_outcome *o)
 {
-    o->param_count = (int)cero_engine_param_count(engine);
-    assert_in_range(o->param_count, 1, EQUIV_MAX_PARAMS);
-    for (int i = 0; i < o->param_count; i++) {
+    o->param_count = cero_engine_param_count(engine);
+    o->params = cero_new((size_t)o->param_count, sizeof(*o->params));
+    assert_non_null(o->params);
+    for (int64_t i = 0; i < o->param_count; i++) {
         cero_param_info info = cero_engine_param_info(engine, i);
-        (void)snprintf(o->name[i], EQUIV_MAX_NAME, "%s", info.name);
+        (void)snprintf(o->params[i].name, EQUIV_MAX_NAME, "%s", info.name);
         o->numel += cero_shape_numel(&info.shape);
-        o->end[i] = o->numel;
+        o->params[i].end = o->numel;
     }
     o->weights = cero_new((size_t)o->numel, sizeof(float));
     assert_non_null(o->weights);
-    for (int i = 0; i < o->param_count; i++) {
-        int64_t begin = i > 0 ? o->end[i - 1] : 0;
-        CERO_TRY(cero_engine_get_param(engine, i, 0, o->end[i] - begin, o->weights + begin));
+    for (int64_t i = 0; i < o->param_count; i++) {
+        int64_t begin = i > 0 ? o->params[i - 1].end : 0;
+        int64_t n = o->params[i].end - begin;
+        CERO_TRY(cero_engine_get_param(engine, i, 0, n, o->weights + begin));
     }
     return CERO_OK;
 }
@@ -364,7 +372,7 @@ static inline bool equiv_weights_differ(const equiv_outcome *a, const equiv_outc
 {
     int64_t count = 0;
     int64_t first = -1;
-    int p = 0;
+    int64_t p = 0;
 
     for (int64_t i = 0; i < a->numel; i++) {
         if (memcmp(&a->weights[i], &b->weights[i], sizeof(float)) != 0) {
@@ -375,13 +383,14 @@ static inline bool equiv_weights_differ(const equiv_outcome *a, const equiv_outc
     if (first < 0) {
         return false;
     }
-    while (first >= a->end[p]) {
+    while (first >= a->params[p].end) {
         p++;
     }
-    (void)snprintf(
-        text, size, "element %lld of %s is %.9g, expected %.9g; %lld of %lld weights differ",
-        (long long)(first - (p > 0 ? a->end[p - 1] : 0)), a->name[p], (double)b->weights[first],
-        (double)a->weights[first], (long long)count, (long long)a->numel);
+    (void)snprintf(text, size,
+                   "element %lld of %s is %.9g, expected %.9g; %lld of %lld weights differ",
+                   (long long)(first - (p > 0 ? a->params[p - 1].end : 0)), a->params[p].name,
+                   (double)b->weights[first], (double)a->weights[first], (long long)count,
+                   (long long)a->numel);
     return true;
 }
 
