@@ -4,7 +4,8 @@
  * and its transports only.
  *
  * comm.c checks arguments, counts, keeps the ring of recent operations and passes the call on; what only one
- * rank is there for (a size of 1) never reaches a transport's collective.
+ * rank is there for (a size of 1) never reaches a transport's collective. Nothing here is collective but the
+ * calls of the table, as comm.h and exchange.h say.
  */
 #ifndef CERO_COMM_COMM_TRANSPORT_H
 #define CERO_COMM_COMM_TRANSPORT_H
