@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Neither the number of exchanges between two updates nor the number of units has a limit: many micro-batches, and
- * a model of 300 blocks, give the bits of one rank at every stage.
+ * a model of 150 blocks, give the bits of one rank at every stage.
  */
 // RUN: np=2,3
 #include "mpi/equivalence.h"
@@ -44,27 +44,42 @@ static void check(equiv_run run, const char *name)
     equiv_finish(&tally, (int)CERO_COUNT_OF(thresholds));
 }
 
-/* 5 units and 25 micro-batches of each rank: 125 reductions from one update to the next. */
+/* 5 units and 60 micro-batches of each rank: 300 reductions from one update to the next. */
 static void test_many_micro_batches(void **state)
 {
+    equiv_run run = equiv_run_of(equiv_gpt2(), 60 * promised_ranks(), 3);
+
     CERO_UNUSED(state);
-    check(equiv_run_of(equiv_gpt2(), 25 * promised_ranks(), 4), "25 micro-batches");
+    run.seq_len = 4;
+    check(run, "60 micro-batches");
 }
 
+/* More units than may be on their way after an update. */
 static void test_many_units(void **state)
 {
     CERO_UNUSED(state);
-    check(equiv_run_of(deep(300), 2 * promised_ranks(), 3), "302 units");
+    check(equiv_run_of(deep(150), 2 * promised_ranks(), 2), "152 units");
 }
 
-/* Recomputed units are kept for as long as their group takes: here all 40 of them. */
-static void test_large_groups(void **state)
+/* An eighth of the model may be gathered ahead: with this table all 150 blocks, twice in a micro-batch. */
+static void test_many_units_ahead(void **state)
 {
-    equiv_run run = equiv_run_of(deep(40), 2 * promised_ranks(), 3);
+    equiv_run run = equiv_run_of(deep(150), 2 * promised_ranks(), 2);
 
     CERO_UNUSED(state);
-    equiv_set(&run, "cero.checkpoint_units=40");
-    check(run, "group of 40");
+    run.spec.vocab_size = 70000;
+    check(run, "152 units, a large table");
+}
+
+/* Recomputed units are kept for as long as their group takes, unless there are too many of them. */
+static void test_large_groups(void **state)
+{
+    CERO_UNUSED(state);
+    for (int group = 20; group < 200; group += 140) {
+        equiv_run run = equiv_run_of(deep(group), 2 * promised_ranks(), 2);
+        equiv_set(&run, "cero.checkpoint_units=%d", group);
+        check(run, group == 20 ? "group of 20" : "group of 160");
+    }
 }
 
 int main(void)
@@ -72,6 +87,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_micro_batches),
         cmocka_unit_test(test_many_units),
+        cmocka_unit_test(test_many_units_ahead),
         cmocka_unit_test(test_large_groups),
     };
     return run_in_world(NULL, tests, CERO_COUNT_OF(tests));
