@@ -80,6 +80,10 @@ static cero_status reduce_start(const node_attr *a)
     cero_zero *zero = a->schedule->zero;
     const cero_zero_staged *staged = &a->schedule->staged[a->index];
 
+    if (zero->micro_batch == 0) {
+        // Forward is over: every rank has read what it needs of the last update.
+        CERO_TRY(cero_zero_refresh_release(zero));
+    }
     if (!zero->is_local) {
         return cero_exchange_start(staged->exchange, zero->micro_batch == 0);
     }

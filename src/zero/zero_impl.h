@@ -15,7 +15,8 @@
 
 enum {
     CERO_ZERO_NORM_SPAN = 1 << 20, /* elements whose block sums are held at once for the norm */
-    CERO_ZERO_UNDER_WAY = 128 /* gathers started and not released; a transport has room for more */
+    CERO_ZERO_UNDER_WAY = 128, /* gathers started and not released; a transport has room for more */
+    CERO_ZERO_AHEAD = 32 /* gathers started ahead of their use, and half the units they pass */
 };
 
 /* Elements begin .. end of a range, which lie at index `at` of a state's memory. */
@@ -138,7 +139,9 @@ void cero_zero_destroy_exchanges(cero_zero *zero);
 
 /*
  * New compute copies on their way to the ranks that hold them whole: start after an update, finish before a
- * unit is read (by the schedule's nodes, or all at once), release before the next update.
+ * unit is read (by the schedule's nodes, or all at once), release when backward begins to reduce: of the many
+ * exchanges until the next update a transport keeps only the latest apart. Release finishes what is not, and
+ * does nothing the second time.
  */
 CERO_NODISCARD cero_status cero_zero_refresh_start(cero_zero *zero);
 CERO_NODISCARD cero_status cero_zero_refresh_finish(cero_zero *zero, int64_t unit);
