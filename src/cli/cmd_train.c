@@ -2,7 +2,8 @@
 /*
  * `cero train`: reads config, model and data, runs the loop, leaves metrics, log and the model.
  *
- * SIGINT and SIGTERM end the run after the step at hand, with the export; a second one ends at once.
+ * SIGINT, SIGTERM and SIGUSR1 end the run after the step at hand, with the export; a second one ends at
+ * once. SIGUSR1 is what mpirun and srun hand through to the ranks.
  */
 #include "base/file.h"
 #include "base/log.h"
@@ -273,6 +274,11 @@ static cero_status say_summary(train_run *run)
     return st;
 }
 
+static const char *signal_name(int number)
+{
+    return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
+}
+
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
@@ -280,6 +286,7 @@ static void catch_signals(void)
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGUSR1, &action, NULL);
 }
 
 static cero_status export_model(train_run *run)
@@ -325,7 +332,7 @@ static cero_status run_training(train_run *run)
     int64_t done = cero_trainer_steps_done(run->trainer);
     if (stop_signal != 0) {
         cero_log(CERO_LOG_WARN, "train", "stopped by %s after step %lld of %lld",
-                 stop_signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)done,
+                 signal_name(stop_signal), (long long)done,
                  (long long)cero_trainer_steps(run->trainer));
     }
     return CERO_OK;
@@ -381,7 +388,7 @@ static cero_status run_command(cero_cli *cli, void *values)
     cero_delete(run.tokenizer_path);
     cero_config_destroy(&run.config);
     cero_context_destroy(&run.context);
-    cli->is_stopped = st == CERO_OK && stop_signal == SIGTERM;
+    cli->is_stopped = st == CERO_OK && (stop_signal == SIGTERM || stop_signal == SIGUSR1);
     return st;
 }
 
@@ -391,8 +398,8 @@ const cero_command cero_command_train = {
     .usage = "--config FILE --model DIR|NAME --data PATH… --out DIR",
     .details =
         "DIR gets metrics.jsonl (one object for each step), log/ and, at the end, model/.\n"
-        "SIGINT and SIGTERM end the run after the step at hand, with the export; SIGTERM gives exit "
-        "code 75.",
+        "SIGINT, SIGTERM and SIGUSR1 end the run after the step at hand, with the export; the last two "
+        "give exit code 75.",
     .options = cero_train_option_table,
     .values_size = sizeof(cero_train_options),
     .set_defaults = cero_train_options_set_defaults,
