@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/host_filter.h"
 #include "cli/launch.h"
+#include "cli/launch_options.h"
 #include "cli/launch_restart.h"
 
 #include <errno.h>
@@ -22,137 +23,10 @@ extern char **environ;
 
 static const char *const launchers[] = {"auto", "openmpi", "mpich", "slurm"};
 
-/* Indices of --stop-signal's choices. */
-enum {
-    STOP_AUTO = 0,
-    STOP_TERM = 1,
-    STOP_USR1 = 2
-};
-
-typedef struct launch_values {
-    int64_t ranks; /* 0: one for each slot */
-    const char *hostfile;
-    const char *include;
-    const char *exclude;
-    int launcher; /* index into launchers */
-    cero_words launcher_args;
-    const char *remote_agent;
-    int bind;      /* index of auto|none */
-    int64_t cores; /* 0: look */
-    bool oversubscribe;
-    int64_t max_restarts;
-    cero_words exports;
-    double grace;
-    int stop_signal;
-    bool allow_run_as_root;
-    bool dry_run;
-    cero_words program;
-} launch_values;
-
-static const cero_option options[] = {
-    {.name = "ranks",
-     .letter = 'n',
-     .kind = CERO_OPTION_INT,
-     .offset = offsetof(launch_values, ranks),
-     .value = "N",
-     .min = 1,
-     .max = 1 << 24,
-     .help = "default: every slot; on this machine one a NUMA node"},
-    {.name = "hostfile",
-     .kind = CERO_OPTION_TEXT,
-     .offset = offsetof(launch_values, hostfile),
-     .value = "F",
-     .help = "lines 'HOST slots=N', 'HOST:N' or 'HOST'"},
-    {.name = "include",
-     .kind = CERO_OPTION_TEXT,
-     .offset = offsetof(launch_values, include),
-     .value = "HOSTS",
-     .help = "HOST[:SLOT,SLOT…]@HOST…: these alone"},
-    {.name = "exclude",
-     .kind = CERO_OPTION_TEXT,
-     .offset = offsetof(launch_values, exclude),
-     .value = "HOSTS",
-     .help = "HOST[:SLOT,SLOT…]@HOST…: all but these"},
-    {.name = "launcher",
-     .kind = CERO_OPTION_CHOICE,
-     .offset = offsetof(launch_values, launcher),
-     .value = "L",
-     .choices = "auto|openmpi|mpich|slurm",
-     .help = "auto (default), openmpi, mpich or slurm"},
-    {.name = "launcher-args",
-     .kind = CERO_OPTION_LIST,
-     .offset = offsetof(launch_values, launcher_args),
-     .value = "WORDS",
-     .help = "for the launcher: --launcher-args='--mca btl self,tcp'; may repeat"},
-    {.name = "remote-agent",
-     .kind = CERO_OPTION_TEXT,
-     .offset = offsetof(launch_values, remote_agent),
-     .value = "PATH",
-     .help = "instead of ssh"},
-    {.name = "bind",
-     .kind = CERO_OPTION_CHOICE,
-     .offset = offsetof(launch_values, bind),
-     .value = "HOW",
-     .choices = "auto|none",
-     .help = "auto (default): cores of its own for each rank; none"},
-    {.name = "cores",
-     .kind = CERO_OPTION_INT,
-     .offset = offsetof(launch_values, cores),
-     .value = "N",
-     .min = 1,
-     .max = 65536,
-     .help = "cores of each host (default: Slurm's, or those of this machine)"},
-    {.name = "oversubscribe",
-     .kind = CERO_OPTION_FLAG,
-     .offset = offsetof(launch_values, oversubscribe),
-     .help = "permit more ranks than slots"},
-    {.name = "max-restarts",
-     .kind = CERO_OPTION_INT,
-     .offset = offsetof(launch_values, max_restarts),
-     .value = "R",
-     .min = 0,
-     .max = 1000000,
-     .help = "start again after exit code 75 or a signal (default: 0)"},
-    {.name = "export",
-     .kind = CERO_OPTION_WORDS,
-     .offset = offsetof(launch_values, exports),
-     .value = "NAME…",
-     .help = "variables for the ranks besides CERO_* and OMP_*"},
-    {.name = "grace",
-     .kind = CERO_OPTION_REAL,
-     .offset = offsetof(launch_values, grace),
-     .value = "S",
-     .min = 0.1,
-     .max = 86400,
-     .help = "seconds to leave after a signal (default: 60)"},
-    {.name = "stop-signal",
-     .kind = CERO_OPTION_CHOICE,
-     .offset = offsetof(launch_values, stop_signal),
-     .value = "SIGNAL",
-     .choices = "auto|term|usr1",
-     .help = "what ranks get first: usr1 for commands of cero (auto), or term"},
-    {.name = "allow-run-as-root",
-     .kind = CERO_OPTION_FLAG,
-     .offset = offsetof(launch_values, allow_run_as_root),
-     .help = "with Open MPI, which refuses root"},
-    {.name = "dry-run",
-     .kind = CERO_OPTION_FLAG,
-     .offset = offsetof(launch_values, dry_run),
-     .help = "print hosts and command, start nothing"},
-    {0},
-};
-
-static void set_defaults(void *values)
-{
-    launch_values *v = values;
-
-    v->grace = 60;
-}
-
 /* A launch on its way. */
 typedef struct launch {
     cero_cli *cli;
-    const launch_values *v;
+    const cero_launch_options *v;
     cero_launch_machine machine;
     cero_launch_choice choice;
     cero_launch_job job;
@@ -167,7 +41,7 @@ static cero_status refuse_nested(void)
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
 
     for (size_t i = 0; i < CERO_COUNT_OF(names); i++) {
-        CERO_CHECK(getenv(names[i]) == NULL, CERO_ERR_INVALID,
+        CERO_CHECK(cero_launch_foreign(names[i]) == NULL, CERO_ERR_INVALID,
                    "%s is set: this is a rank of a job already, and would start another; start the "
                    "program itself, or cero launch outside of mpirun and srun",
                    names[i]);
@@ -202,9 +76,9 @@ static cero_status add_this_machine(launch *l)
 
 static cero_status find_hosts(launch *l)
 {
-    const launch_values *v = l->v;
+    const cero_launch_options *v = l->v;
 
-    l->is_slurm = v->hostfile == NULL && getenv("SLURM_JOB_ID") != NULL;
+    l->is_slurm = v->hostfile == NULL && cero_launch_foreign("SLURM_JOB_ID") != NULL;
     if (v->hostfile != NULL) {
         cero_cli_at(l->cli, CERO_CLI_READING_INPUT, v->hostfile);
         CERO_TRY(cero_hostfile_read(v->hostfile, &l->job.hosts));
@@ -330,7 +204,7 @@ static cero_status find_launcher(launch *l)
 /* From options to a job that the launcher takes. */
 static cero_status prepare(launch *l)
 {
-    const launch_values *v = l->v;
+    const cero_launch_options *v = l->v;
 
     cero_cli_at(l->cli, CERO_CLI_USAGE, NULL);
     CERO_TRY(refuse_nested());
@@ -406,6 +280,7 @@ static cero_status start(launch *l, const cero_vector *argv)
 {
     cero_vector environment = {0};
     cero_launch_run_params params = {.exit_code = l->choice.ops->exit_code,
+                                     .forgets_codes = l->choice.ops->forgets_codes,
                                      .max_restarts = (int)l->v->max_restarts};
     cero_status st = CERO_OK;
 
@@ -416,8 +291,9 @@ static cero_status start(launch *l, const cero_vector *argv)
     params.supervise = (cero_supervise_params){
         .argv = argv->word,
         .environment = environment.word,
-        .is_gentle =
-            l->v->stop_signal == STOP_AUTO ? l->is_own_command : l->v->stop_signal == STOP_USR1,
+        .is_gentle = l->v->stop_signal == CERO_LAUNCH_STOP_AUTO
+                         ? l->is_own_command
+                         : l->v->stop_signal == CERO_LAUNCH_STOP_USR1,
         .grace = l->v->grace,
     };
     CERO_TRY_GOTO(cero_launch_run(&params, &l->cli->exit_code), out);
@@ -456,9 +332,9 @@ const cero_command cero_command_launch = {
         "PROGRAM is a command of cero (train …), or anything else: ./trainer, python.\n"
         "The exit code is that of the first rank that failed; 128 + n when signal n killed it.\n"
         "SIGINT and SIGTERM ask the ranks to save and leave; a second one ends them.",
-    .options = options,
-    .operands = {.name = "PROGRAM", .min = 1, .offset = offsetof(launch_values, program)},
-    .values_size = sizeof(launch_values),
-    .set_defaults = set_defaults,
+    .options = cero_launch_option_table,
+    .operands = {.name = "PROGRAM", .min = 1, .offset = offsetof(cero_launch_options, program)},
+    .values_size = sizeof(cero_launch_options),
+    .set_defaults = cero_launch_options_set_defaults,
     .run = run,
 };

@@ -44,6 +44,7 @@ typedef struct cero_launch_ops {
     const char *marker;                               /* what its --version contains */
     cero_status (*check)(const cero_launch_job *job); /* refuses what it cannot do */
     int (*exit_code)(int code); /* of a rank that failed, when the launcher reports another */
+    bool forgets_codes; /* may report 0 for ranks that failed after a signal was handed on */
 } cero_launch_ops;
 
 extern const cero_launch_ops cero_launch_openmpi;
@@ -105,6 +106,12 @@ void cero_launch_divide_cores(const cero_launch_threads_params *params, cero_lau
 
 /* The thread count in OMP_NUM_THREADS ("4" or "4,2"); 0 when it says none. */
 int cero_launch_parse_threads(const char *text);
+
+/*
+ * A variable of another program: Slurm's, Open MPI's, the shell's PATH; NULL when it is not set. Those that
+ * are cero's own are listed in environment.h and shown by `cero info`.
+ */
+const char *cero_launch_foreign(const char *name);
 
 /* True if the name means this machine. */
 bool cero_launch_is_local(const char *host);

@@ -13,6 +13,11 @@
 
 static const char threads_name[] = "OMP_NUM_THREADS";
 
+const char *cero_launch_foreign(const char *name)
+{
+    return getenv(name);
+}
+
 static bool is_name(const char *text, size_t length)
 {
     if (length == 0 || (text[0] >= '0' && text[0] <= '9')) {

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -36,7 +35,7 @@ static bool is_executable_file(const char *path)
 
 bool cero_launch_is_executable(const char *name)
 {
-    const char *path = getenv("PATH");
+    const char *path = cero_launch_foreign("PATH");
 
     if (strchr(name, '/') != NULL) {
         return is_executable_file(name);

@@ -7,7 +7,6 @@
  */
 #include "cli/launch.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,8 +15,8 @@ static const char *const programs[] = {"mpirun", "mpirun.openmpi", "orterun", "m
 /* Open MPI itself refuses root with thirty lines; this says it in one, before anything starts. */
 static cero_status check(const cero_launch_job *job)
 {
-    const char *allow = getenv("OMPI_ALLOW_RUN_AS_ROOT");
-    const char *confirm = getenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM");
+    const char *allow = cero_launch_foreign("OMPI_ALLOW_RUN_AS_ROOT");
+    const char *confirm = cero_launch_foreign("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM");
     bool is_allowed = job->allows_root || (allow != NULL && strcmp(allow, "1") == 0 &&
                                            confirm != NULL && strcmp(confirm, "1") == 0);
 

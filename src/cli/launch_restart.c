@@ -61,6 +61,9 @@ static int final_code(const cero_launch_run_params *params, const cero_supervise
     if (r->is_forced) {
         return 128 + r->signal;
     }
+    if (r->signal != 0 && r->code == 0 && params->forgets_codes) {
+        return CERO_EXIT_TEMPORARY; // at worst a job that was done is started once more
+    }
     return params->exit_code != NULL && r->code < 128 ? params->exit_code(r->code) : r->code;
 }
 

@@ -12,6 +12,7 @@
 typedef struct cero_launch_run_params {
     cero_supervise_params supervise;
     int (*exit_code)(int code); /* of a launcher that reports signals in its own way; may be NULL */
+    bool forgets_codes;         /* 0 after a request to leave is not believed: it becomes 75 */
     int max_restarts;
 } cero_launch_run_params;
 

@@ -146,7 +146,7 @@ static bool count_at(const char *text, int64_t index, int *out)
 static cero_status read_counts(const char *name, const cero_host_list *hosts, int *counts,
                                bool *is_set)
 {
-    const char *text = getenv(name);
+    const char *text = cero_launch_foreign(name);
 
     *is_set = text != NULL;
     for (int64_t i = 0; text != NULL && i < hosts->count; i++) {
@@ -172,7 +172,7 @@ static cero_status fill_hosts(int slots_per_host, const int *tasks, const int *c
 
 cero_status cero_launch_slurm_hosts(int slots_per_host, cero_host_list *out)
 {
-    const char *list = getenv("SLURM_JOB_NODELIST");
+    const char *list = cero_launch_foreign("SLURM_JOB_NODELIST");
     cero_status st = CERO_OK;
     bool has_tasks = false;
     bool has_cpus = false;
@@ -187,7 +187,7 @@ cero_status cero_launch_slurm_hosts(int slots_per_host, cero_host_list *out)
         CERO_FAIL_GOTO(out, CERO_ERR_NOMEM, "no memory for %lld hosts", (long long)out->count);
     }
     // Slurm sets SLURM_NTASKS when the user asked for tasks; without it the other one says little.
-    if (getenv("SLURM_NTASKS") != NULL) {
+    if (cero_launch_foreign("SLURM_NTASKS") != NULL) {
         CERO_TRY_GOTO(read_counts("SLURM_TASKS_PER_NODE", out, tasks, &has_tasks), out);
     }
     CERO_TRY_GOTO(read_counts("SLURM_JOB_CPUS_PER_NODE", out, cpus, &has_cpus), out);

@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-static cero_status supervise(const char *script, bool is_gentle, double grace,
+static cero_status supervise(const char *script, bool gentle, double grace,
                              cero_supervise_result *out)
 {
     char shell[] = "sh";
@@ -30,7 +30,7 @@ static cero_status supervise(const char *script, bool is_gentle, double grace,
     cero_status st = cero_supervise(
         &supervisor,
         &(cero_supervise_params){
-            .argv = argv, .environment = environ, .is_gentle = is_gentle, .grace = grace},
+            .argv = argv, .environment = environ, .is_gentle = gentle, .grace = grace},
         out);
     cero_supervisor_cleanup(&supervisor);
     cero_delete(text);
@@ -202,7 +202,7 @@ static void test_which_codes_restart(void **state)
     assert_true(cero_launch_backoff(1000000) == 60);
 }
 
-static int plus_hundred(int code)
+static int nine_is_a_signal(int code)
 {
     return code == 9 ? 137 : code;
 }
@@ -218,6 +218,9 @@ static void hear(void *context, cero_log_level level, const char *line)
     (void)snprintf(said + used, sizeof(said) - used, "%s\n", line);
 }
 
+static bool forgets_codes;
+static bool is_gentle;
+
 /* Runs a script that counts its runs in a file; gives the code. */
 static int run(const char *script, int max_restarts, int *runs)
 {
@@ -225,8 +228,9 @@ static int run(const char *script, int max_restarts, int *runs)
     char option[] = "-c";
     char *argv[] = {shell, option, cero_strdup(script), NULL};
     cero_launch_run_params params = {
-        .supervise = {.argv = argv, .environment = environ, .grace = 60},
-        .exit_code = plus_hundred,
+        .supervise = {.argv = argv, .environment = environ, .is_gentle = is_gentle, .grace = 60},
+        .forgets_codes = forgets_codes,
+        .exit_code = nine_is_a_signal,
         .max_restarts = max_restarts};
     int code = -1;
     char text[64] = "";
@@ -267,6 +271,16 @@ static void test_restarts(void **state)
     assert_int_equal(run("printf x >>runs; trap 'exit 75' TERM; kill -TERM $PPID" WAIT, 3, &runs),
                      128 + SIGTERM);
     assert_int_equal(runs, 1);
+    // a launcher that may forget codes is not believed after a request
+    forgets_codes = true;
+    is_gentle = true;
+    assert_int_equal(run("printf x >>runs; trap 'exit 0' USR1; kill -TERM $PPID" WAIT, 3, &runs),
+                     75);
+    assert_int_equal(run("printf x >>runs", 3, &runs), 0);
+    forgets_codes = false;
+    assert_int_equal(run("printf x >>runs; trap 'exit 0' USR1; kill -TERM $PPID" WAIT, 3, &runs),
+                     0);
+    is_gentle = false;
     // asked between two runs: by an orphan, which is waited for
     assert_int_equal(run("printf x >>runs; (sleep 0.1; kill -TERM $PPID) & kill -9 $$", 1, &runs),
                      137);
