@@ -245,7 +245,7 @@ void cero_mpi_tell(cero_status status, const char *message);
 /* Monotonic nanoseconds. */
 int64_t cero_mpi_now(void);
 
-/* The error of a wait without a sign of life, in mpi_report.c. Returns COMM. */
+/* The error of a wait without a sign of life, in mpi_report.c: COMM on the rank that reports, else REMOTE. */
 cero_status cero_mpi_report(cero_comm *comm, int peer, int64_t begun, const cero_comm_event *event);
 
 /* Shared memory and nodes, in mpi_node.c. */
