@@ -76,7 +76,9 @@ struct cero_comm {
     int *rank_at;    /* owned, [size]: ranks node by node */
     int *node_first; /* owned, [node_count + 1]: where a node begins in rank_at */
     bool has_shared_memory;
-    double timeout; /* seconds; negative: never */
+    double timeout;     /* seconds; negative: never */
+    int agreed_failure; /* 1 + lowest rank that failed in the latest agreement; 0: none */
+    bool is_late;       /* when this rank failed, another had told of its failure */
     int64_t sequence;
     cero_comm_ring own_ring;
     cero_comm_ring *ring; /* where events go: own_ring, or the transport's shared memory */

@@ -243,7 +243,9 @@ void cero_mpi_exchange_poll(cero_comm *comm)
 /* The event of this run; a new one when the ring has gone round since. */
 static cero_comm_event *event_of(cero_mpi_exchange *x)
 {
-    if (x->event == NULL || x->event->sequence != x->sequence) {
+    // Other communicators of the job write to the same ring, and count for themselves.
+    if (x->event == NULL || x->event->sequence != x->sequence ||
+        strcmp(x->event->name, x->label) != 0) {
         x->event = cero_comm_record(x->base.comm, x->label, x->base.nbytes);
         x->sequence = x->event->sequence;
     }
@@ -354,20 +356,20 @@ cero_status cero_mpi_exchange_release(cero_exchange *exchange)
 }
 
 /*
- * Destroyed before its time, an exchange has messages under way: none may land in memory that is freed soon. In a
- * broken process MPI is not called, and nothing lands.
+ * After an error messages are still under way: none may land in memory that is freed soon. Nothing here waits.
+ * What was sent is read, if at all, by peers that ended with the same error.
  */
 static void cancel_streams(cero_mpi_stream *streams, int count)
 {
     for (int k = 0; k < count; k++) {
         for (int i = 0; i < CERO_MPI_IN_FLIGHT; i++) {
             MPI_Request *request = &streams[k].request[i];
-            if (*request == MPI_REQUEST_NULL) {
-                continue;
+            int is_through = 0;
+            if (*request != MPI_REQUEST_NULL && !streams[k].is_send) {
+                (void)MPI_Cancel(request);
+                (void)MPI_Test(request, &is_through, MPI_STATUS_IGNORE);
             }
-            if (!streams[k].is_send && MPI_Cancel(request) == MPI_SUCCESS) {
-                (void)MPI_Wait(request, MPI_STATUS_IGNORE);
-            } else {
+            if (*request != MPI_REQUEST_NULL) {
                 (void)MPI_Request_free(request);
             }
         }
@@ -384,10 +386,8 @@ void cero_mpi_exchange_destroy(cero_exchange *exchange)
             mpi->active[slot] = NULL;
         }
     }
-    if (cero_mpi_process_get()->status == CERO_OK) {
-        cancel_streams(x->send, x->send_count);
-        cancel_streams(x->recv, x->recv_count);
-    }
+    cancel_streams(x->send, x->send_count);
+    cancel_streams(x->recv, x->recv_count);
     if (x->cleanup != NULL) {
         x->cleanup(x);
     }
