@@ -38,6 +38,7 @@ typedef struct cero_mpi_control {
     _Alignas(64) _Atomic int64_t ready[CERO_MPI_SLOTS]; /* input may be read */
     _Atomic int64_t landed[CERO_MPI_SLOTS]; /* what this rank received for its node may be read */
     _Atomic int64_t done[CERO_MPI_SLOTS];   /* this rank reads no peer's memory any more */
+    char label[CERO_MPI_SLOTS][CERO_COMM_MAX_NAME]; /* which exchange it is; written before ready */
 } cero_mpi_control;
 
 /*
