@@ -81,12 +81,7 @@ static cero_status read_config(train_run *run)
         sets[count++] = run->seed_text;
     }
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, o->config);
-    // All ranks read the same: what is to be warned of, rank 0 says.
-    cero_log_level level = cero_log_get_level();
-    cero_log_set_level(is_speaker(run) ? level : CERO_LOG_ERROR);
-    cero_status st = cero_config_create(run->context, o->config, sets, count, &run->config);
-    cero_log_set_level(level);
-    return st;
+    return cero_config_create(run->context, o->config, sets, count, &run->config);
 }
 
 /* A model that starts from nothing ends its documents with the tokenizer's token, not its description's. */
@@ -164,18 +159,6 @@ static void visit(void *context, const cero_metrics_step *step)
     }
 }
 
-/* Data that hold no sample are found before anything is compiled. */
-static cero_status check_length(const train_run *run, cero_token_stream *stream, const char *what)
-{
-    int64_t seq_len = run->options->seq_len > 0 ? run->options->seq_len : run->model.context;
-    cero_sampler *sampler = NULL;
-    cero_status st =
-        cero_sampler_create(stream, &(cero_sampler_params){.seq_len = seq_len}, &sampler);
-
-    cero_sampler_destroy(&sampler);
-    return st == CERO_OK ? st : cero_error_prefix(st, "%s data: ", what);
-}
-
 static cero_status create_trainer(train_run *run)
 {
     const cero_train_options *o = run->options;
@@ -191,16 +174,16 @@ static cero_status create_trainer(train_run *run)
         .order =
             o->order == CERO_CLI_ORDER_SEQUENTIAL ? CERO_SAMPLER_SEQUENTIAL : CERO_SAMPLER_SHUFFLED,
         .eval_every = o->eval_every,
+        .has_weights = run->has_weights,
         .is_profiling = o->profile,
         .visitor = visit,
         .visitor_context = run,
     };
 
+    cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
+    CERO_TRY(cero_trainer_check_options(&params));
     cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->data.word[0]);
-    CERO_TRY(check_length(run, run->data, "training"));
-    if (run->eval_data != NULL) {
-        CERO_TRY(check_length(run, run->eval_data, "evaluation"));
-    }
+    CERO_TRY(cero_trainer_check_data(&params));
     // What model and config contradict each other in comes out while they are compiled.
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
     CERO_TRY(cero_trainer_create(&params, &run->trainer));
@@ -407,7 +390,6 @@ static cero_status train(train_run *run)
     CERO_TRY(cero_context_create(
         &(cero_context_params){.threads = (int)o->threads, .no_shared_memory = o->no_shared_memory},
         &run->context));
-    cero_log_set_rank(cero_context_rank(run->context), cero_context_size(run->context));
     // What one rank cannot read is known to all before they wait for each other.
     CERO_TRY(cero_context_agree(run->context, read_config(run)));
     if (o->print_config) {
@@ -455,5 +437,6 @@ const cero_command cero_command_train = {
     .options = cero_train_option_table,
     .values_size = sizeof(cero_train_options),
     .set_defaults = cero_train_options_set_defaults,
+    .is_parallel = true,
     .run = run_command,
 };

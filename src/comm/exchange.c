@@ -6,6 +6,7 @@
 #include "comm/exchange.h"
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "comm/comm_transport.h"
 
 #include <string.h>
@@ -274,6 +275,7 @@ cero_status cero_exchange_start(cero_exchange *exchange, bool is_first)
     exchange->is_started = true;
     exchange->seconds = 0;
     if (exchange->comm->size > 1) {
+        cero_fault_at("exchange");
         count_run(exchange);
     }
     return count_seconds(exchange, start, exchange->comm->ops->exchange_start(exchange, is_first));

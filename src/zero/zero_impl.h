@@ -13,9 +13,9 @@
 #include "optim/optimizer.h"
 #include "zero/zero.h"
 
-/* Elements whose block sums are held at once while taking the norm. */
 enum {
-    CERO_ZERO_NORM_SPAN = 1 << 20
+    CERO_ZERO_NORM_SPAN = 1 << 20, /* elements whose block sums are held at once for the norm */
+    CERO_ZERO_UNDER_WAY = 128 /* gathers started and not released; a transport has room for more */
 };
 
 /* Elements begin .. end of a range, which lie at index `at` of a state's memory. */
@@ -81,6 +81,9 @@ struct cero_zero {
         *refresh;           /* owned, [unit_count]: new copies of whole units; NULL entries: none */
     cero_exchange **spread; /* owned, [unit_count]: sums of all ranks, stage 0; NULL: none */
     unsigned char *refresh_state; /* owned, [unit_count], of enum cero_zero_refresh_state */
+    int64_t refresh_next;         /* first unit whose gather is still to be started */
+    int64_t refresh_count;        /* started and not released */
+    int64_t spread_next;
     double exchange_seconds;
 
     cero_optim *optim;

@@ -199,11 +199,10 @@ cero_status cero_mpi_comm_create(MPI_Comm comm, const cero_comm_params *params, 
 static cero_status split(cero_comm *comm, int color, int key, MPI_Comm *child)
 {
     cero_mpi *mpi = cero_mpi_of(comm);
-    MPI_Request request;
+    cero_comm_event *event = cero_comm_record(comm, "split", 0);
 
-    CERO_TRY(cero_mpi_usable());
-    CERO_TRY_MPI(MPI_Ibarrier(mpi->comm, &request), "MPI_Ibarrier");
-    CERO_TRY(cero_mpi_wait_all(comm, 1, &request, -1, cero_comm_record(comm, "split", 0)));
+    CERO_TRY(cero_mpi_barrier(comm));
+    event->state = 'd';
     CERO_TRY_MPI(MPI_Comm_split(mpi->comm, color < 0 ? MPI_UNDEFINED : color, key, child),
                  "MPI_Comm_split");
     if (*child != MPI_COMM_NULL) {
@@ -234,7 +233,7 @@ static void mpi_destroy(cero_comm *comm)
     cero_mpi_job *job = mpi->job;
 
     unlink_from_process(mpi);
-    take_apart(mpi, cero_mpi_meet(job));
+    take_apart(mpi, cero_mpi_meet(job, mpi->comm, mpi->job_rank, comm->timeout));
     cero_mpi_job_release(job);
     cero_mpi_leave();
 }

@@ -3,7 +3,7 @@
  * The three halves of an exchange, its flags in shared memory and its message streams. What a reduction adds
  * and what a gather copies is in mpi_reduce.c and mpi_gather.c.
  */
-#include "comm/mpi/mpi_exchange.h"
+#include "comm/mpi/mpi_exchange_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -267,7 +267,6 @@ cero_status cero_mpi_exchange_start(cero_exchange *exchange, bool is_first)
     cero_mpi *mpi = cero_mpi_of(exchange->comm);
     int slot = slot_of(mpi->exchanges + 1);
 
-    CERO_TRY(cero_mpi_usable());
     CERO_CHECK(mpi->active[slot] == NULL, CERO_ERR_INTERNAL,
                "%s: exchange %lld, begun %d exchanges before, is not released yet", x->label,
                (long long)(mpi->exchanges + 1 - CERO_MPI_SLOTS), CERO_MPI_SLOTS);
@@ -305,7 +304,6 @@ static bool test_wait(void *context, cero_status *st)
 static cero_status wait_until(cero_mpi_exchange *x, bool (*is_over_)(const cero_mpi_exchange *x),
                               int (*blocker)(const cero_mpi_exchange *x))
 {
-    CERO_TRY(cero_mpi_usable());
     CERO_TRY(advance(x));
     while (!is_over_(x)) {
         wait_state w = {.x = x, .is_over = is_over_, .blocker = blocker, .peer = blocker(x)};
@@ -355,7 +353,10 @@ cero_status cero_mpi_exchange_release(cero_exchange *exchange)
     return CERO_OK;
 }
 
-/* After an error messages may still be under way: none may land in memory that is freed soon. */
+/*
+ * Destroyed before its time, an exchange has messages under way: none may land in memory that is freed soon. In a
+ * broken process MPI is not called, and nothing lands.
+ */
 static void cancel_streams(cero_mpi_stream *streams, int count)
 {
     for (int k = 0; k < count; k++) {
@@ -383,8 +384,10 @@ void cero_mpi_exchange_destroy(cero_exchange *exchange)
             mpi->active[slot] = NULL;
         }
     }
-    cancel_streams(x->send, x->send_count);
-    cancel_streams(x->recv, x->recv_count);
+    if (cero_mpi_process_get()->status == CERO_OK) {
+        cancel_streams(x->send, x->send_count);
+        cancel_streams(x->recv, x->recv_count);
+    }
     if (x->cleanup != NULL) {
         x->cleanup(x);
     }

@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 
 enum {
-    CERO_MPI_SLOTS = 64,    /* exchanges whose flags are kept apart; see cero_mpi_control */
+    CERO_MPI_SLOTS = 256,   /* exchanges under way at once: those of a model with as many units */
     CERO_MPI_MESSAGE = 480, /* characters of a failed rank's message */
     /* Tags: those of send and recv are below 1000. */
     CERO_MPI_TAG_EXCHANGE = 2000 /* and up to 2000 + CERO_MPI_SLOTS: exchange id % CERO_MPI_SLOTS */
@@ -178,10 +178,10 @@ CERO_NODISCARD cero_status cero_mpi_min(MPI_Comm comm, double seconds, int64_t *
 CERO_NODISCARD cero_status cero_mpi_agree(MPI_Comm comm, double seconds, cero_status local);
 
 /*
- * Waits until all ranks of the job came here, quietly: false when one does not, or the process is broken; it is
- * then.
+ * Waits until all ranks of comm came here, quietly: false when one does not, or the process is broken; it is
+ * then. job_rank: their numbers in the job; NULL: the same.
  */
-bool cero_mpi_meet(cero_mpi_job *job);
+bool cero_mpi_meet(cero_mpi_job *job, MPI_Comm comm, const int *job_rank, double timeout);
 
 /* Lets the started exchanges of all communicators advance. */
 void cero_mpi_advance(void);

@@ -144,12 +144,15 @@ static void take_answer(cero_mpi_job *job, int rank, const answer *a)
     }
 }
 
-/* The lowest rank that failed is the one that is named. */
+/* The lowest rank that failed is the one that is named; before those that pass on another job's failure. */
 static void take_failure(int rank, cero_status status, const char *message)
 {
     cero_mpi_process *p = cero_mpi_process_get();
+    bool is_passed_on = status == CERO_ERR_REMOTE;
+    bool was_passed_on = p->failed_status == CERO_ERR_REMOTE;
 
-    if (p->failed_rank < 0 || rank < p->failed_rank) {
+    if (p->failed_rank < 0 || (was_passed_on && !is_passed_on) ||
+        (was_passed_on == is_passed_on && rank < p->failed_rank)) {
         p->failed_rank = rank;
         p->failed_status = status;
         (void)snprintf(p->failed_message, sizeof(p->failed_message), "%s", message);
@@ -418,7 +421,7 @@ void cero_mpi_job_release(cero_mpi_job *job)
     if (--job->references > 0) {
         return;
     }
-    bool is_left = cero_mpi_meet(job) && drain(job);
+    bool is_left = cero_mpi_meet(job, job->comm, NULL, job->timeout) && drain(job);
     unlink_job(job);
     if (is_left) {
         cero_mpi_window_destroy(&job->node, &job->window);
