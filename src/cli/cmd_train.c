@@ -12,6 +12,7 @@
 #include "cli/progress.h"
 #include "cli/run_options.h"
 #include "cli/train_summary.h"
+#include "cli/world_summary.h"
 #include "train/run_log.h"
 #include "train/train.h"
 
@@ -245,29 +246,63 @@ static void summarise_data(const train_run *run, cero_text *text)
     }
 }
 
-static cero_status say_summary(train_run *run)
+static cero_status write_summary(const train_run *run, const cero_world_facts *facts,
+                                 cero_text *text)
 {
     const cero_engine *engine = cero_trainer_engine(run->trainer);
     const char *unused = cero_engine_unused_param(engine, 0);
-    cero_text text = {0};
 
     cero_summary_model(&run->model,
-                       run->has_weights ? "weights from the directory" : "initial weights", &text);
-    cero_summary_training(run->config, engine, &text);
-    summarise_data(run, &text);
-    cero_summary_memory(cero_engine_get_plan(engine), &text);
+                       run->has_weights ? "weights from the directory" : "initial weights", text);
+    cero_summary_world(facts, text);
+    cero_summary_training(run->config, engine, facts->size, text);
+    summarise_data(run, text);
+    cero_summary_zero(facts, text);
+    cero_summary_memory(facts, text);
+    cero_summary_idle_keys(facts, text);
     for (int i = 0; unused != NULL; unused = cero_engine_unused_param(engine, ++i)) {
-        cero_text_printf(&text, "unused     %s takes no part in the loss\n", unused);
+        cero_text_printf(text, "unused     %s takes no part in the loss\n", unused);
     }
-    cero_status st = cero_text_finish(&text);
+    CERO_TRY(cero_text_finish(text));
+    text->data[text->length - 1] = '\0'; // the log ends the last line itself
+    return CERO_OK;
+}
+
+/* One rank speaks for all: to its log, and to the terminal. */
+static cero_status say_facts(train_run *run, const cero_world_facts *facts)
+{
+    cero_text summary = {0};
+    cero_text warnings = {0};
+    cero_status st = write_summary(run, facts, &summary);
+
     if (st == CERO_OK) {
-        text.data[text.length - 1] = '\0'; // the log ends the last line itself
-        cero_run_log_write(run->log, text.data);
-        if (!run->cli->common.quiet && is_speaker(run)) {
-            (void)fprintf(stderr, "%s\n", text.data);
+        cero_run_log_write(run->log, summary.data);
+        if (!run->cli->common.quiet) {
+            (void)fprintf(stderr, "%s\n", summary.data);
         }
+        cero_summary_warnings(facts, &warnings);
     }
-    cero_text_cleanup(&text);
+    for (const char *p = warnings.data; p != NULL && *p != '\0';) {
+        size_t length = strcspn(p, "\n");
+        cero_log(CERO_LOG_WARN, "train", "%.*s", (int)length, p);
+        p += length + (p[length] == '\n' ? 1 : 0);
+    }
+    cero_text_cleanup(&warnings);
+    cero_text_cleanup(&summary);
+    return st;
+}
+
+static cero_status say_summary(train_run *run)
+{
+    cero_world_facts facts = {0};
+    cero_status st =
+        cero_world_facts_gather(run->context, run->config, cero_trainer_engine(run->trainer),
+                                cero_trainer_steps(run->trainer), &facts);
+
+    if (st == CERO_OK && is_speaker(run)) {
+        st = say_facts(run, &facts);
+    }
+    cero_world_facts_cleanup(&facts);
     return st;
 }
 
