@@ -280,10 +280,10 @@ CERO_API double cero_engine_loss_scale(cero_engine *engine);
 /*
  * Optional, during backward: the gradient of parameter i is complete, and stays as it is until
  * cero_engine_backward returns. With overlap_comm in the config, its unit is exchanged while the program computes
- * the others; may wait for ranks that are far behind.
+ * the others; may wait for ranks that are far behind. Of frozen parameters it is ignored.
  *
  * Collective: over the world, in any order of parameters; at stage 3 all ranks alike between two gathers.
- * Errors:     INVALID (no such trained parameter; told twice; a gradient too many), COMM, REMOTE. Poisons the
+ * Errors:     INVALID (no such parameter; told twice; those of cero_engine_backward), COMM, REMOTE. Poisons the
  *             engine.
  */
 CERO_API CERO_NODISCARD cero_status cero_engine_grad_ready(cero_engine *engine, int64_t i);
@@ -312,8 +312,9 @@ CERO_API bool cero_engine_is_boundary(const cero_engine *engine);
  * step. Micro-batches are counted by cero_engine_backward, not by this call. stats may be NULL.
  *
  * Collective: over the world.
- * Errors:     INVALID (no micro-batch since the last call; at stage 3, a unit is still gathered), NUMERIC as
- *             cero_engine_train_batch, COMM, REMOTE. Poisons the engine.
+ * Errors:     INVALID when a unit is still gathered at stage 3, or ranks make different calls: then the engine is
+ *             as before. INVALID (no micro-batch since the last call), NUMERIC as cero_engine_train_batch, COMM,
+ *             REMOTE: poison the engine.
  */
 CERO_API CERO_NODISCARD cero_status cero_engine_step(cero_engine *engine, cero_step_stats *stats);
 

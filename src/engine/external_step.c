@@ -180,8 +180,9 @@ static cero_status grad_ready(cero_engine *engine, int64_t i)
     CERO_CHECK(i >= 0 && i < layout->param_count, CERO_ERR_INVALID, "parameter %lld of %lld",
                (long long)i, (long long)layout->param_count);
     const cero_zero_param *p = &layout->params[i];
-    CERO_CHECK(!p->is_frozen, CERO_ERR_INVALID, "parameter %s is frozen and has no gradient",
-               p->name);
+    if (p->is_frozen) {
+        return CERO_OK; // the config may freeze what the program trains
+    }
     CERO_CHECK(!x->params[i].is_ready, CERO_ERR_INVALID,
                "the gradient of %s was ready before in this micro-batch", p->name);
     CERO_TRY(begin_micro_batch(engine));
@@ -347,24 +348,28 @@ static cero_status update(cero_engine *engine, cero_step_stats *stats)
     return CERO_OK;
 }
 
-static cero_status step(cero_engine *engine, cero_step_stats *stats)
-{
-    cero_engine_external *x = engine->external;
-
-    CERO_CHECK(x->has_backward, CERO_ERR_INVALID,
-               "no micro-batch came in since the last call; call cero_engine_backward first");
-    x->has_backward = false;
-    if (x->backwards < engine->micro_batch_count) {
-        return CERO_OK;
-    }
-    CERO_TRY(cero_engine_meet(engine, CERO_ENGINE_STEP, 0, 0, check_released(engine)));
-    return update(engine, stats);
-}
-
 cero_status cero_engine_step(cero_engine *engine, cero_step_stats *stats)
 {
-    CERO_TRY(check_engine(engine, "cero_engine_step"));
-    return fail(engine, step(engine, stats), "cero_engine_step");
+    static const char call[] = "cero_engine_step";
+    cero_status st = CERO_OK;
+
+    CERO_TRY(check_engine(engine, call));
+    cero_engine_external *x = engine->external;
+    if (!x->has_backward) {
+        st = CERO_FAIL(
+            CERO_ERR_INVALID,
+            "no micro-batch came in since the last call; call cero_engine_backward first");
+        return fail(engine, st, call);
+    }
+    if (x->backwards == engine->micro_batch_count) {
+        st = cero_engine_meet(engine, CERO_ENGINE_STEP, 0, 0, check_released(engine));
+        if (st != CERO_OK) {
+            return cero_error_prefix(st, "%s: ", call);
+        }
+        st = fail(engine, update(engine, stats), call);
+    }
+    x->has_backward = false;
+    return st;
 }
 
 static cero_status find_unit(const cero_engine *engine, const char *name, int64_t *unit)
