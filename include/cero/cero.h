@@ -37,7 +37,8 @@ typedef struct cero_context_params {
     const char *device;    /* "cpu" (default), or "meta": sizes only, nothing runs */
     int threads;           /* 0: the cores this process may use */
     int64_t memory_budget; /* bytes; 0: none. Going beyond is an error that names the buffer */
-    double timeout;        /* seconds without a sign of life of a rank that is waited for; 0: 60 */
+    double timeout;        /* seconds without a sign of life of a rank that is waited for; 0: 60; */
+                           /* negative: for ever */
     int ranks_per_node; /* 0: ranks that share memory are a node; else consecutive ranks, by count */
     bool no_shared_memory; /* ranks of a node exchange by messages too */
     int world_size; /* "meta" only: rank world_rank of a world of this size that does not exist; */

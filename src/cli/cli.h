@@ -67,6 +67,8 @@ typedef struct cero_command {
     cero_operands operands;
     size_t values_size;                 /* of the struct that run gets, cleared before parsing */
     void (*set_defaults)(void *values); /* NULL: all zero */
+    bool
+        is_parallel; /* under a launcher the processes are ranks of one world, and agree when they joined it */
     cero_status (*run)(cero_cli *cli, void *values);
 } cero_command;
 
@@ -87,10 +89,17 @@ cero_exit cero_cli_report(const cero_cli *cli, const char *command, cero_status 
 
 /*
  * In a world of several ranks, after an error: the rank that failed first reports and ends the job with its exit
- * code, so that nobody waits for a rank that has left; does not return then. Alone it does nothing.
+ * code, so that nobody waits for a rank that has left; does not return then. Alone it does nothing. A context
+ * that could not be created is NULL.
  */
 void cero_cli_leave(const cero_cli *cli, const char *command, cero_context *context,
                     cero_status status);
+
+/*
+ * For an error that comes before the world: joins it, where the others are told or have failed alike, and leaves
+ * as above. Returns the status, with its message, to a process that is alone.
+ */
+cero_status cero_cli_fail_together(const cero_cli *cli, const char *command, cero_status status);
 
 /* True if colours are wanted on this stream (1: stdout, 2: stderr). */
 bool cero_cli_has_color(const cero_cli *cli, int fd);

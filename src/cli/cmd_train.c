@@ -158,18 +158,6 @@ static void visit(void *context, const cero_metrics_step *step)
     }
 }
 
-/* Data that hold no sample are found before anything is compiled. */
-static cero_status check_length(const train_run *run, cero_token_stream *stream, const char *what)
-{
-    int64_t seq_len = run->options->seq_len > 0 ? run->options->seq_len : run->model.context;
-    cero_sampler *sampler = NULL;
-    cero_status st =
-        cero_sampler_create(stream, &(cero_sampler_params){.seq_len = seq_len}, &sampler);
-
-    cero_sampler_destroy(&sampler);
-    return st == CERO_OK ? st : cero_error_prefix(st, "%s data: ", what);
-}
-
 static cero_status create_trainer(train_run *run)
 {
     const cero_train_options *o = run->options;
@@ -185,16 +173,16 @@ static cero_status create_trainer(train_run *run)
         .order =
             o->order == CERO_CLI_ORDER_SEQUENTIAL ? CERO_SAMPLER_SEQUENTIAL : CERO_SAMPLER_SHUFFLED,
         .eval_every = o->eval_every,
+        .has_weights = run->has_weights,
         .is_profiling = o->profile,
         .visitor = visit,
         .visitor_context = run,
     };
 
+    cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
+    CERO_TRY(cero_trainer_check_options(&params));
     cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->data.word[0]);
-    CERO_TRY(check_length(run, run->data, "training"));
-    if (run->eval_data != NULL) {
-        CERO_TRY(check_length(run, run->eval_data, "evaluation"));
-    }
+    CERO_TRY(cero_trainer_check_data(&params));
     // What model and config contradict each other in comes out while they are compiled.
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
     CERO_TRY(cero_trainer_create(&params, &run->trainer));
@@ -414,5 +402,6 @@ const cero_command cero_command_train = {
     .options = cero_train_option_table,
     .values_size = sizeof(cero_train_options),
     .set_defaults = cero_train_options_set_defaults,
+    .is_parallel = true,
     .run = run_command,
 };

@@ -168,12 +168,18 @@ static cero_status run_command(const cero_command *command, int argc, char *cons
     if (command->set_defaults != NULL) {
         command->set_defaults(values);
     }
-    CERO_TRY_GOTO(cero_args_parse(&table, argc, argv, values, &cli->common), out);
+    st = cero_args_parse(&table, argc, argv, values, &cli->common);
+    if (st == CERO_OK && !cli->common.help) {
+        st = cero_args_check(&table, values);
+    }
+    if (st != CERO_OK) {
+        st = command->is_parallel ? cero_cli_fail_together(cli, command->name, st) : st;
+        goto out;
+    }
     if (cli->common.help) {
         CERO_TRY_GOTO(print_help(command), out);
         goto out;
     }
-    CERO_TRY_GOTO(cero_args_check(&table, values), out);
     if (cli->common.quiet || cli->common.verbose) {
         cero_log_set_level(cli->common.quiet ? CERO_LOG_ERROR : CERO_LOG_DEBUG);
     }

@@ -115,12 +115,22 @@ CERO_NODISCARD cero_status cero_comm_agree(cero_comm *comm, cero_status local);
  * Tells all ranks that this one leaves with `status`: their waits end with REMOTE, now and later, and their
  * message carries this thread's error message. For failures between two collectives. Returns `status`.
  *
+ * A rank that has heard of another's failure tells nobody: they know.
+ *
  * Not collective.
  */
 cero_status cero_comm_fail(cero_comm *comm, cero_status status);
 
 /* Lowest rank that called cero_comm_fail, as far as known here; -1: none. Not collective. */
 int cero_comm_failed_rank(cero_comm *comm);
+
+/*
+ * Who reports when several ranks fail: the lowest that failed in the latest agreement (-1: none did, or this rank
+ * left before it heard), of which that rank always knows; else the first that told, and is_late is what the
+ * others are. Not collective.
+ */
+int cero_comm_agreed_failure(const cero_comm *comm);
+bool cero_comm_is_late(const cero_comm *comm);
 
 /*
  * Adds exact sums over ranks, limb by limb: the result has the same bits for any number of ranks.
@@ -191,6 +201,17 @@ CERO_NODISCARD cero_status cero_comm_barrier(cero_comm *comm);
  */
 CERO_NODISCARD cero_status cero_comm_check_same(cero_comm *comm, const char *what, const void *data,
                                                 size_t nbytes);
+
+/*
+ * The same for a finished text that is not empty. The rank that differs tells the first line that does: INVALID
+ * there, REMOTE elsewhere.
+ *
+ * Collective: over comm.
+ * Errors:     INVALID, REMOTE, COMM, NOMEM.
+ * Cost:       one broadcast of the text.
+ */
+CERO_NODISCARD cero_status cero_comm_check_same_text(cero_comm *comm, const char *what,
+                                                     const cero_text *text);
 
 /*
  * Lets messages advance, answers peers that ask for a sign of life, and is one. Called between instructions.

@@ -4,7 +4,8 @@
  * and its transports only.
  *
  * comm.c checks arguments, counts, keeps the ring of recent operations and passes the call on; what only one
- * rank is there for (a size of 1) never reaches a transport's collective.
+ * rank is there for (a size of 1) never reaches a transport's collective. Nothing here is collective but the
+ * calls of the table, as comm.h and exchange.h say.
  */
 #ifndef CERO_COMM_COMM_TRANSPORT_H
 #define CERO_COMM_COMM_TRANSPORT_H
@@ -75,7 +76,9 @@ struct cero_comm {
     int *rank_at;    /* owned, [size]: ranks node by node */
     int *node_first; /* owned, [node_count + 1]: where a node begins in rank_at */
     bool has_shared_memory;
-    double timeout; /* seconds; negative: never */
+    double timeout;     /* seconds; negative: never */
+    int agreed_failure; /* 1 + lowest rank that failed in the latest agreement; 0: none */
+    bool is_late;       /* when this rank failed, another had told of its failure */
     int64_t sequence;
     cero_comm_ring own_ring;
     cero_comm_ring *ring; /* where events go: own_ring, or the transport's shared memory */

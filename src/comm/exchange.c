@@ -6,6 +6,7 @@
 #include "comm/exchange.h"
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "comm/comm_transport.h"
 
 #include <string.h>
@@ -260,6 +261,7 @@ cero_status cero_exchange_start(cero_exchange *exchange, bool is_first)
     CERO_ASSERT(!exchange->is_started);
     exchange->is_started = true;
     if (exchange->comm->size > 1) {
+        cero_fault_at("exchange");
         count_run(exchange);
     }
     return count_seconds(exchange, start, exchange->comm->ops->exchange_start(exchange, is_first));

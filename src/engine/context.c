@@ -3,7 +3,9 @@
 #include "engine/engine.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The world: the one this process was started in, the caller's, or one that does not exist. */
@@ -56,6 +58,19 @@ static cero_status choose_threads(const cero_context *context, int asked, int *t
     return st;
 }
 
+/* When all ranks fail alike there will be no context to ask who speaks: for all but the first it is REMOTE. */
+static cero_status name_the_first(const cero_comm *comm, cero_status st)
+{
+    char message[512];
+    int first = comm != NULL ? cero_comm_agreed_failure(comm) : -1;
+
+    if (first < 0 || first == cero_comm_rank(comm) || st == CERO_ERR_REMOTE) {
+        return st;
+    }
+    (void)snprintf(message, sizeof(message), "%s", cero_error_message());
+    return CERO_FAIL(CERO_ERR_REMOTE, "rank %d failed, and this one alike: %s", first, message);
+}
+
 static cero_status create(const cero_context_params *params, const void *mpi_comm, size_t nbytes,
                           cero_context **out)
 {
@@ -73,6 +88,9 @@ static cero_status create(const cero_context_params *params, const void *mpi_com
     }
     CERO_TRY_GOTO(cero_mem_create((size_t)p.memory_budget, &context->mem), fail);
     CERO_TRY_GOTO(join(context, &p, mpi_comm, nbytes), fail);
+    if (!cero_comm_is_virtual(context->comm)) {
+        cero_log_set_rank(cero_comm_rank(context->comm), cero_comm_size(context->comm));
+    }
     CERO_TRY_GOTO(choose_threads(context, p.threads, &threads), fail);
     st = cero_device_create(&(cero_device_params){.name = p.device, .threads = threads},
                             &context->device);
@@ -81,6 +99,7 @@ static cero_status create(const cero_context_params *params, const void *mpi_com
     return CERO_OK;
 
 fail:
+    st = name_the_first(context->comm, st);
     cero_context_destroy(&context);
     return st;
 }
@@ -125,25 +144,36 @@ cero_status cero_context_agree(cero_context *context, cero_status local)
     return cero_comm_agree(context->comm, local);
 }
 
-bool cero_context_speaks(cero_context *context, cero_status status)
+/* Ranks that fail in one moment do not know of each other yet; the lowest of them is the first. */
+static bool is_first_of_moment(cero_comm *comm)
 {
     enum {
-        SETTLE_MS = 300 /* in which other ranks' failures of the same moment become known */
+        SETTLE_MS = 300
     };
-    cero_comm *comm = context->comm;
 
-    if (cero_comm_size(comm) == 1) {
-        return true;
-    }
-    if (cero_comm_fail(comm, status) == CERO_ERR_REMOTE) {
-        return false;
-    }
     for (int ms = 0; ms < SETTLE_MS; ms++) {
         (void)cero_comm_failed_rank(comm);
         cero_clock_sleep(1e-3);
     }
     int first = cero_comm_failed_rank(comm);
     return first < 0 || first >= cero_comm_rank(comm);
+}
+
+bool cero_context_speaks(cero_context *context, cero_status status)
+{
+    cero_comm *comm = context->comm;
+
+    if (cero_comm_size(comm) == 1) {
+        return true;
+    }
+    int agreed = cero_comm_agreed_failure(comm);
+    if (cero_comm_fail(comm, status) == CERO_ERR_REMOTE) {
+        return false;
+    }
+    if (agreed >= 0) {
+        return agreed == cero_comm_rank(comm);
+    }
+    return !cero_comm_is_late(comm) && is_first_of_moment(comm);
 }
 
 void cero_context_abort(cero_context *context, int code)

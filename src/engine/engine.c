@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/exact.h"
+#include "base/fault.h"
 #include "models/models.h"
 #include "optim/optimizer.h"
 
@@ -168,6 +169,15 @@ static cero_status compile_all(cero_engine *engine)
     return CERO_OK;
 }
 
+/* Compares a text of this rank, whose making may have failed, and empties it. */
+static cero_status check_text(cero_comm *comm, const char *what, cero_status made, cero_text *text)
+{
+    CERO_TRY(cero_comm_agree(comm, made == CERO_OK ? cero_text_finish(text) : made));
+    CERO_TRY(cero_comm_check_same_text(comm, what, text));
+    text->length = 0;
+    return CERO_OK;
+}
+
 cero_status cero_engine_check_ranks(cero_engine *engine)
 {
     cero_comm *comm = engine->context->comm;
@@ -176,24 +186,17 @@ cero_status cero_engine_check_ranks(cero_engine *engine)
 
     cero_text_printf(&text, "version %s, kernels %s", cero_version(),
                      cero_device_kernels(engine->context->device)->isa);
-    CERO_TRY_GOTO(cero_comm_agree(comm, cero_text_finish(&text)), out);
-    CERO_TRY_GOTO(cero_comm_check_same(comm, "the build (version or instruction set)", text.data,
-                                       text.length),
-                  out);
-    text.length = 0;
+    CERO_TRY_GOTO(check_text(comm, "the build", CERO_OK, &text), out);
     st = cero_train_config_write_json(engine->config, &text);
-    CERO_TRY_GOTO(cero_comm_agree(comm, st), out);
-    CERO_TRY_GOTO(cero_comm_check_same(comm, "the effective config", text.data, text.length), out);
-    text.length = 0;
+    CERO_TRY_GOTO(check_text(comm, "the effective config", st, &text), out);
     for (int64_t i = 0; i < cero_engine_param_count(engine); i++) {
         char shape[128];
         cero_param_info info = cero_engine_param_info(engine, i);
-        cero_text_printf(&text, "%s %s %d %lld\n", info.name,
-                         cero_shape_format(&info.shape, shape, sizeof(shape)), info.is_frozen,
-                         (long long)engine->params.seq_len);
+        cero_text_printf(&text, "%s %s%s, sequences of %lld\n", info.name,
+                         cero_shape_format(&info.shape, shape, sizeof(shape)),
+                         info.is_frozen ? ", frozen" : "", (long long)engine->params.seq_len);
     }
-    CERO_TRY_GOTO(cero_comm_agree(comm, cero_text_finish(&text)), out);
-    CERO_TRY_GOTO(cero_comm_check_same(comm, "the model", text.data, text.length), out);
+    CERO_TRY_GOTO(check_text(comm, "the model", CERO_OK, &text), out);
 out:
     cero_text_cleanup(&text);
     return st;
@@ -212,6 +215,9 @@ cero_status cero_engine_new(cero_context *context, const cero_config *config, ce
     engine->micro_batch_count = engine->spec->gradient_accumulation_steps;
     if (engine->spec->memory_budget > 0) {
         cero_mem_set_budget(context->mem, (size_t)engine->spec->memory_budget);
+    }
+    if (engine->spec->timeout_seconds > 0) {
+        cero_comm_set_timeout(context->comm, engine->spec->timeout_seconds);
     }
     *out = engine;
     return CERO_OK;
@@ -232,6 +238,7 @@ cero_status cero_engine_create(cero_context *context, const cero_config *config,
                (long long)params->seq_len);
     CERO_TRY(cero_engine_new(context, config, &engine));
     engine->params = *params;
+    cero_fault_at("start");
     CERO_TRY_GOTO(cero_comm_agree(context->comm, compile_all(engine)), fail);
     CERO_TRY_GOTO(cero_engine_check_ranks(engine), fail);
     if (!cero_device_is_meta(context->device)) {
@@ -313,6 +320,7 @@ static cero_status run_part(cero_engine *engine, const cero_step_env *env, cero_
     double exchanged = cero_zero_exchange_seconds(engine->zero);
     double start = cero_clock_now();
 
+    cero_fault_at(part == CERO_PROGRAM_FORWARD ? "forward" : "backward");
     CERO_TRY(cero_program_run(engine->train.program, env, part));
     exchanged = cero_zero_exchange_seconds(engine->zero) - exchanged;
     *seconds += cero_clock_now() - start - exchanged;
@@ -346,6 +354,7 @@ static cero_status train_step(cero_engine *engine, const cero_batch *batch, cero
     cero_zero_step_result result;
     int64_t rows = 0;
 
+    cero_comm_note(engine->context->comm, "step", engine->step + 1);
     cero_exact_clear(&loss);
     for (int64_t k = 0; k < engine->micro_batch_count; k++) {
         CERO_TRY(run_micro_batch(engine, batch, k, &loss, &rows, stats));
@@ -355,6 +364,7 @@ static cero_status train_step(cero_engine *engine, const cero_batch *batch, cero
     double start = cero_clock_now();
     // A step without a single row that counts divides by one row: its gradient is zero.
     double divisor = (double)(rows > 0 ? rows : 1) / (double)engine->train.rows;
+    cero_fault_at("update");
     CERO_TRY(cero_zero_step(engine->zero, divisor, &result));
     stats->seconds_update = cero_clock_now() - start;
     engine->step++;

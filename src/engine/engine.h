@@ -34,8 +34,8 @@ CERO_API CERO_NODISCARD cero_status cero_context_create_from(const void *mpi_com
 
 /*
  * Tells the other ranks that this one leaves with an error, and says whether it is the one that speaks: the
- * lowest of those that failed of their own. A rank that failed because of another does not speak; give it
- * the time to be ended by the one that does. Not collective.
+ * first of those that failed of their own, and of those that failed together the lowest. A rank that failed
+ * because of another does not speak; give it the time to be ended by the one that does. Not collective.
  */
 bool cero_context_speaks(cero_context *context, cero_status status);
 

@@ -182,51 +182,6 @@ static cero_status describe(const cero_external_param *params, int64_t count, ce
     return cero_text_finish(text);
 }
 
-/* The first line in which two texts differ; "nothing" where one has ended. */
-static cero_status compare_lines(const char *first, const char *mine, int rank)
-{
-    for (int64_t i = 0; *first != '\0' || *mine != '\0'; i++) {
-        int a = (int)strcspn(first, "\n");
-        int b = (int)strcspn(mine, "\n");
-        CERO_CHECK(a == b && memcmp(first, mine, (size_t)a) == 0, CERO_ERR_INVALID,
-                   "parameter %lld is %.*s on rank 0 and %.*s on rank %d; register the same on all "
-                   "ranks",
-                   (long long)i, a > 0 ? a : 7, a > 0 ? first : "nothing", b > 0 ? b : 7,
-                   b > 0 ? mine : "nothing", rank);
-        first += a + (first[a] != '\0');
-        mine += b + (mine[b] != '\0');
-    }
-    return CERO_OK;
-}
-
-/* All ranks compare what they register with rank 0. */
-static cero_status compare_tables(cero_comm *comm, const cero_external_param *params, int64_t count)
-{
-    cero_status st = CERO_OK;
-    cero_text mine = {0};
-    char *first = NULL;
-    int64_t length = 0;
-
-    CERO_TRY_GOTO(cero_comm_agree(comm, describe(params, count, &mine)), out);
-    length = (int64_t)mine.length;
-    CERO_TRY_GOTO(cero_comm_broadcast(comm, &length, sizeof(length), 0), out);
-    first = cero_new((size_t)length + 1, 1);
-    if (first == NULL) {
-        st = CERO_FAIL(CERO_ERR_NOMEM, "no memory to compare %lld parameters", (long long)count);
-    }
-    CERO_TRY_GOTO(cero_comm_agree(comm, st), out);
-    if (cero_comm_rank(comm) == 0) {
-        memcpy(first, mine.data, (size_t)length);
-    }
-    CERO_TRY_GOTO(cero_comm_broadcast(comm, first, (size_t)length, 0), out);
-    st = compare_lines(first, mine.data, cero_comm_rank(comm));
-    CERO_TRY_GOTO(cero_comm_agree(comm, st), out);
-out:
-    cero_delete(first);
-    cero_text_cleanup(&mine);
-    return st;
-}
-
 static cero_status check_all(const cero_external_param *params, int64_t count,
                              cero_dtype compute_dtype)
 {
@@ -243,7 +198,13 @@ cero_status cero_engine_check_table(const cero_engine *engine, const cero_extern
                                     int64_t count)
 {
     cero_comm *comm = engine->context->comm;
+    cero_text text = {0};
+    cero_status st = check_all(params, count, engine->spec->compute_dtype);
 
-    CERO_TRY(cero_comm_agree(comm, check_all(params, count, engine->spec->compute_dtype)));
-    return compare_tables(comm, params, count);
+    CERO_TRY_GOTO(cero_comm_agree(comm, st), out);
+    CERO_TRY_GOTO(cero_comm_agree(comm, describe(params, count, &text)), out);
+    CERO_TRY_GOTO(cero_comm_check_same_text(comm, "the table of parameters", &text), out);
+out:
+    cero_text_cleanup(&text);
+    return st;
 }

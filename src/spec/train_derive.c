@@ -272,10 +272,11 @@ static cero_status derive_schedule(cero_train_config *config)
         CERO_TRY(require(config, "total_num_steps"));
         if (s->total_num_steps < s->warmup_num_steps &&
             param_given(config, params, "total_num_steps")) {
-            cero_log(CERO_LOG_WARN, "spec",
-                     "total_num_steps %lld is less than warmup_num_steps %lld: the rate falls at "
-                     "once after the warm-up",
-                     (long long)s->total_num_steps, (long long)s->warmup_num_steps);
+            cero_log_warn_once(
+                "spec",
+                "total_num_steps %lld is less than warmup_num_steps %lld: the rate falls at "
+                "once after the warm-up",
+                (long long)s->total_num_steps, (long long)s->warmup_num_steps);
         }
     }
     if (s->type == CERO_LR_ONE_CYCLE) {

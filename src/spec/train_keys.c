@@ -201,6 +201,9 @@ static const cero_train_key keys[] = {
         .meaning = "Stop after so many skipped steps in a row; 0: never (fp16 stops at its smallest scale)."),
     ROW("cero", "memory_budget", INT, spec.memory_budget, .def = "0",
         .meaning = "Most bytes per rank; 0: no limit."),
+    ROW("cero", "timeout_seconds", REAL, spec.timeout_seconds, .flags = CERO_TRAIN_NO_AUTO,
+        .def_note = "60",
+        .meaning = "Seconds without a sign of life from a rank that others wait for: the run then ends with a report of what each rank did last. A rank that computes gives signs of life."),
     ROW("cero", "checkpoint_units", INT, spec.checkpoint_units, .def = "0",
         .meaning = "Activation checkpointing: recompute the activations of every k units (blocks) in the backward pass; 0: keep all."),
 };

@@ -114,13 +114,12 @@ static cero_status meet(cero_engine *engine, cero_engine_call call, const char *
     cero_comm *comm = cero_engine_comm(engine);
 
     if (st == CERO_OK) {
-        cero_text_printf(&names, "%s\n%s", dir, tag != NULL ? tag : "");
+        cero_text_printf(&names, "%s/%s", dir, tag != NULL ? tag : "");
         st = cero_text_finish(&names);
     }
     st = cero_engine_meet(engine, call, 0, 0, st);
     if (st == CERO_OK) {
-        st = cero_comm_check_same(comm, "the directory or the tag of a checkpoint", names.data,
-                                  names.length);
+        st = cero_comm_check_same_text(comm, "the path of a checkpoint", &names);
     }
     cero_text_cleanup(&names);
     return st;

@@ -53,10 +53,11 @@ static void warn_of_slow_data(cero_step_report *r)
     }
     double to_ms = 1e3 / (double)r->steps;
     r->has_warned = true;
-    cero_log(CERO_LOG_WARN, "train",
-             "reading data takes %.2f ms of the %.2f ms of a step (%.0f %%, mean of %lld steps): "
-             "training waits for it; put the data on a faster disk or leave the reader more cores",
-             r->data * to_ms, r->total * to_ms, 100 * r->data / r->total, (long long)r->steps);
+    cero_log_warn_once(
+        "train",
+        "reading data takes %.2f ms of the %.2f ms of a step (%.0f %%, mean of %lld steps): "
+        "training waits for it; put the data on a faster disk or leave the reader more cores",
+        r->data * to_ms, r->total * to_ms, 100 * r->data / r->total, (long long)r->steps);
 }
 
 void cero_step_report_add(cero_step_report *report, const cero_metrics_step *step)

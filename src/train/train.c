@@ -7,9 +7,11 @@
 
 #include "base/clock.h"
 #include "base/exact.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "train/monitor.h"
+#include "train/same.h"
 #include "train/step_report.h"
 
 #include <math.h>
@@ -93,8 +95,51 @@ static cero_status create_samplers(cero_trainer *trainer)
     return st == CERO_OK ? st : cero_error_prefix(st, "evaluation data: ");
 }
 
+/* Data that hold no sample are found before anything is compiled. */
+static cero_status check_length(const cero_trainer_params *params, cero_token_stream *stream,
+                                const char *what)
+{
+    int64_t seq_len = params->seq_len > 0 ? params->seq_len : params->model->context;
+    cero_sampler *sampler = NULL;
+    cero_status st =
+        cero_sampler_create(stream, &(cero_sampler_params){.seq_len = seq_len}, &sampler);
+
+    cero_sampler_destroy(&sampler);
+    return st == CERO_OK ? st : cero_error_prefix(st, "%s data: ", what);
+}
+
+static cero_status check_lengths(const cero_trainer_params *params)
+{
+    CERO_TRY(check_length(params, params->data, "training"));
+    return params->eval_data == NULL ? CERO_OK
+                                     : check_length(params, params->eval_data, "evaluation");
+}
+
+cero_status cero_trainer_check_options(const cero_trainer_params *params)
+{
+    return cero_same_options(params);
+}
+
+cero_status cero_trainer_check_data(const cero_trainer_params *params)
+{
+    cero_comm *comm = params->context->comm;
+
+    CERO_TRY(cero_comm_agree(comm, check_lengths(params)));
+    CERO_TRY(cero_same_data(comm, params->data, "training"));
+    return params->eval_data == NULL ? CERO_OK
+                                     : cero_same_data(comm, params->eval_data, "evaluation");
+}
+
+/* What needs no other rank. */
+static cero_status plan_run(cero_trainer *trainer)
+{
+    CERO_TRY(choose_steps(trainer));
+    return allocate_batch(trainer);
+}
+
 cero_status cero_trainer_create(const cero_trainer_params *params, cero_trainer **out)
 {
+    cero_comm *comm = params->context->comm;
     cero_status st = CERO_OK;
     cero_trainer *trainer = cero_new(1, sizeof(*trainer));
 
@@ -109,11 +154,10 @@ cero_status cero_trainer_create(const cero_trainer_params *params, cero_trainer 
                                  .context = params->model,
                                  .seq_len = trainer->seq_len,
                                  .no_eval = params->eval_data == NULL};
-    CERO_TRY_GOTO(create_samplers(trainer), fail);
+    CERO_TRY_GOTO(cero_comm_agree(comm, create_samplers(trainer)), fail);
     CERO_TRY_GOTO(cero_engine_create(params->context, params->config, &engine, &trainer->engine),
                   fail);
-    CERO_TRY_GOTO(choose_steps(trainer), fail);
-    CERO_TRY_GOTO(allocate_batch(trainer), fail);
+    CERO_TRY_GOTO(cero_comm_agree(comm, plan_run(trainer)), fail);
     *out = trainer;
     return CERO_OK;
 
@@ -228,12 +272,16 @@ static cero_status import_param(cero_trainer *trainer, cero_hf_import *import, i
     return CERO_OK;
 }
 
-static cero_status import_held(cero_trainer *trainer, const char *dir)
+static cero_status import_held(cero_trainer *trainer, const char *dir, uint64_t *hash)
 {
     cero_status st = CERO_OK;
     cero_hf_import *import = NULL;
 
+    *hash = 0;
     CERO_TRY_GOTO(cero_hf_import_open(dir, trainer->params.model, &import), out);
+    if (cero_comm_size(trainer->params.context->comm) > 1) {
+        CERO_TRY_GOTO(cero_same_weights_hash(import, hash), out);
+    }
     for (int64_t i = 0; i < cero_engine_param_count(trainer->engine); i++) {
         CERO_TRY_GOTO(import_param(trainer, import, i), out);
     }
@@ -244,7 +292,12 @@ out:
 
 cero_status cero_trainer_import(cero_trainer *trainer, const char *dir)
 {
-    CERO_TRY(cero_comm_agree(trainer->params.context->comm, import_held(trainer, dir)));
+    cero_comm *comm = trainer->params.context->comm;
+    uint64_t hash;
+
+    cero_comm_note(comm, "import", 0);
+    CERO_TRY(cero_comm_agree(comm, import_held(trainer, dir, &hash)));
+    CERO_TRY(cero_comm_check_same(comm, "the model's weights", &hash, sizeof(hash)));
     return cero_engine_weights_set(trainer->engine);
 }
 
@@ -303,6 +356,8 @@ cero_status cero_trainer_evaluate(cero_trainer *trainer, double *loss)
     cero_exact sum;
 
     CERO_CHECK(trainer->eval_sampler != NULL, CERO_ERR_INVALID, "no evaluation data was given");
+    cero_comm_note(comm, "evaluation after step", trainer->done);
+    cero_fault_at("evaluate");
     cero_exact_clear(&sum);
     CERO_TRY(cero_comm_fail(comm, evaluate(trainer, &sum, &rows)));
     CERO_TRY(cero_comm_all_reduce_exact(comm, &sum, 1));
@@ -490,6 +545,8 @@ cero_status cero_trainer_export(cero_trainer *trainer, const char *dir, cero_dty
     cero_comm *comm = trainer->params.context->comm;
     bool is_writer = cero_comm_rank(comm) == 0;
 
+    cero_comm_note(comm, "export after step", trainer->done);
+    cero_fault_at("export");
     return cero_comm_agree(comm, is_writer ? write_export(trainer, dir, dtype, tokenizer_dir)
                                            : serve_params(trainer));
 }

@@ -54,15 +54,18 @@ static cero_status add_interval(cero_zero_schedule *s, int64_t unit, int64_t fir
 
 /*
  * Uses of a unit with no other gathered unit between them are one interval. Recomputation comes back to a unit
- * after the rest of its group: within a group the unit is kept.
+ * after the rest of its group: within a group the unit is kept. No interval passes so
+ * many units that a transport could not keep their exchanges apart.
  */
 static cero_status find_intervals_of(cero_zero_schedule *s, int64_t unit)
 {
     int64_t group = s->zero->spec->checkpoint_units;
+    int64_t passed = 0;
     bool has_open = false;
     bool has_gap = false;
 
     for (int64_t i = 0; i < s->graph->node_count; i++) {
+        passed += i > 0 && s->graph->nodes[i]->unit != s->graph->nodes[i - 1]->unit ? 1 : 0;
         if (!node_uses(s, i, unit, &has_gap)) {
             continue;
         }
@@ -70,10 +73,11 @@ static cero_status find_intervals_of(cero_zero_schedule *s, int64_t unit)
         bool is_group = has_open && group > 1 &&
                         s->graph->nodes[last->last]->phase == CERO_PHASE_RECOMPUTE &&
                         s->graph->nodes[i]->phase != CERO_PHASE_FORWARD;
-        if (last == NULL || (has_gap && !is_group)) {
+        if (last == NULL || (has_gap && !is_group) || passed > 2 * CERO_ZERO_AHEAD) {
             CERO_TRY(add_interval(s, unit, i));
             last = &s->intervals[s->interval_count - 1];
             has_open = true;
+            passed = 0;
         }
         last->last = i;
         has_gap = false;
@@ -118,7 +122,7 @@ static void choose_starts(cero_zero_schedule *s)
             ahead += k > j ? n : 0;
             live += s->intervals[k].last >= now ? n : 0;
         }
-        while (next < s->interval_count) {
+        while (next < s->interval_count && next <= j + CERO_ZERO_AHEAD) {
             int64_t n = unit_numel(s->zero, s->intervals[next].unit);
             if (ahead + n > ahead_limit || live + n > spec->stage3_max_live_parameters) {
                 break;

@@ -77,6 +77,10 @@ static void add_own(cero_zero *zero, const cero_zero_staged *staged)
 
 cero_status cero_zero_reduce_start(cero_zero *zero, const cero_zero_staged *staged)
 {
+    if (zero->micro_batch == 0) {
+        // Forward is over: every rank has read what it needs of the last update.
+        CERO_TRY(cero_zero_refresh_release(zero));
+    }
     if (!zero->is_local) {
         return cero_exchange_start(staged->exchange, zero->micro_batch == 0);
     }

@@ -87,10 +87,10 @@ static cero_status skip(cero_zero *zero, cero_zero_step_result *result)
     if (is_scaled) {
         cero_loss_scale_change change;
         CERO_TRY(cero_loss_scaler_update(&zero->scaler, true, &change));
-        cero_log(CERO_LOG_WARN, "zero", "step skipped: non-finite gradient in %s; %s", where,
-                 cero_loss_scale_describe(&change, text, sizeof(text)));
+        cero_log_warn_once("zero", "step skipped: non-finite gradient in %s; %s", where,
+                           cero_loss_scale_describe(&change, text, sizeof(text)));
     } else {
-        cero_log(CERO_LOG_WARN, "zero", "step skipped: non-finite gradient in %s", where);
+        cero_log_warn_once("zero", "step skipped: non-finite gradient in %s", where);
     }
     if (spec->max_consecutive_skips > 0 && zero->skipped_in_a_row >= spec->max_consecutive_skips) {
         return CERO_FAIL(CERO_ERR_NUMERIC,

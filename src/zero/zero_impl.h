@@ -13,9 +13,10 @@
 #include "optim/optimizer.h"
 #include "zero/zero.h"
 
-/* Elements whose block sums are held at once while taking the norm. */
 enum {
-    CERO_ZERO_NORM_SPAN = 1 << 20
+    CERO_ZERO_NORM_SPAN = 1 << 20, /* elements whose block sums are held at once for the norm */
+    CERO_ZERO_UNDER_WAY = 128, /* gathers started and not released; a transport has room for more */
+    CERO_ZERO_AHEAD = 32 /* gathers started ahead of their use, and half the units they pass */
 };
 
 /* Elements begin .. end of a range, which lie at index `at` of a state's memory. */
@@ -81,6 +82,9 @@ struct cero_zero {
         *refresh;           /* owned, [unit_count]: new copies of whole units; NULL entries: none */
     cero_exchange **spread; /* owned, [unit_count]: sums of all ranks, stage 0; NULL: none */
     unsigned char *refresh_state; /* owned, [unit_count], of enum cero_zero_refresh_state */
+    int64_t refresh_next;         /* first unit whose gather is still to be started */
+    int64_t refresh_count;        /* started and not released */
+    int64_t spread_next;
     double exchange_seconds;
 
     cero_optim *optim;
@@ -147,7 +151,9 @@ void cero_zero_destroy_exchanges(cero_zero *zero);
 
 /*
  * New compute copies on their way to the ranks that hold them whole: start after an update, finish before a
- * unit is read (by the schedule's nodes, or all at once), release before the next update.
+ * unit is read (by the schedule's nodes, or all at once), release when backward begins to reduce: of the many
+ * exchanges until the next update a transport keeps only the latest apart. Release finishes what is not, and
+ * does nothing the second time.
  */
 CERO_NODISCARD cero_status cero_zero_refresh_start(cero_zero *zero);
 CERO_NODISCARD cero_status cero_zero_refresh_finish(cero_zero *zero, int64_t unit);

@@ -169,14 +169,13 @@ static cero_comm_buffer *make_buffer(cases_world *w, size_t nbytes, bool is_one_
 {
     cero_comm_buffer *buffer = NULL;
 
-    assert_ok(cero_comm_buffer_create(
-        w->comm,
-        &(cero_comm_buffer_params){.mem = w->mem,
-                                   .category = CERO_MEM_PARAM,
-                                   .nbytes = nbytes,
-                                   .is_one_per_node = is_one_per_node,
-                                   .what = "parameters"},
-        &buffer));
+    assert_ok(cero_comm_buffer_create(w->comm,
+                                      &(cero_comm_buffer_params){.mem = w->mem,
+                                                                 .category = CERO_MEM_PARAM,
+                                                                 .nbytes = nbytes,
+                                                                 .is_one_per_node = is_one_per_node,
+                                                                 .what = "parameters"},
+                                      &buffer));
     return buffer;
 }
 
@@ -248,10 +247,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_payload_of_all),
     };
 
-    if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
-        return EXIT_FAILURE;
-    }
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    (void)MPI_Finalize();
-    return failed;
+    return cases_run(argc, argv, tests, CERO_COUNT_OF(tests));
 }

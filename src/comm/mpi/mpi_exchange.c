@@ -3,7 +3,7 @@
  * The three halves of an exchange, its flags in shared memory and its message streams. What a reduction adds
  * and what a gather copies is in mpi_reduce.c and mpi_gather.c.
  */
-#include "comm/mpi/mpi_exchange.h"
+#include "comm/mpi/mpi_exchange_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -243,7 +243,9 @@ void cero_mpi_exchange_poll(cero_comm *comm)
 /* The event of this run; a new one when the ring has gone round since. */
 static cero_comm_event *event_of(cero_mpi_exchange *x)
 {
-    if (x->event == NULL || x->event->sequence != x->sequence) {
+    // Other communicators of the job write to the same ring, and count for themselves.
+    if (x->event == NULL || x->event->sequence != x->sequence ||
+        strcmp(x->event->name, x->label) != 0) {
         x->event = cero_comm_record(x->base.comm, x->label, x->base.nbytes);
         x->sequence = x->event->sequence;
     }
@@ -267,7 +269,6 @@ cero_status cero_mpi_exchange_start(cero_exchange *exchange, bool is_first)
     cero_mpi *mpi = cero_mpi_of(exchange->comm);
     int slot = slot_of(mpi->exchanges + 1);
 
-    CERO_TRY(cero_mpi_usable());
     CERO_CHECK(mpi->active[slot] == NULL, CERO_ERR_INTERNAL,
                "%s: exchange %lld, begun %d exchanges before, is not released yet", x->label,
                (long long)(mpi->exchanges + 1 - CERO_MPI_SLOTS), CERO_MPI_SLOTS);
@@ -305,7 +306,6 @@ static bool test_wait(void *context, cero_status *st)
 static cero_status wait_until(cero_mpi_exchange *x, bool (*is_over_)(const cero_mpi_exchange *x),
                               int (*blocker)(const cero_mpi_exchange *x))
 {
-    CERO_TRY(cero_mpi_usable());
     CERO_TRY(advance(x));
     while (!is_over_(x)) {
         wait_state w = {.x = x, .is_over = is_over_, .blocker = blocker, .peer = blocker(x)};
@@ -355,18 +355,21 @@ cero_status cero_mpi_exchange_release(cero_exchange *exchange)
     return CERO_OK;
 }
 
-/* After an error messages may still be under way: none may land in memory that is freed soon. */
+/*
+ * After an error messages are still under way: none may land in memory that is freed soon. Nothing here waits.
+ * What was sent is read, if at all, by peers that ended with the same error.
+ */
 static void cancel_streams(cero_mpi_stream *streams, int count)
 {
     for (int k = 0; k < count; k++) {
         for (int i = 0; i < CERO_MPI_IN_FLIGHT; i++) {
             MPI_Request *request = &streams[k].request[i];
-            if (*request == MPI_REQUEST_NULL) {
-                continue;
+            int is_through = 0;
+            if (*request != MPI_REQUEST_NULL && !streams[k].is_send) {
+                (void)MPI_Cancel(request);
+                (void)MPI_Test(request, &is_through, MPI_STATUS_IGNORE);
             }
-            if (!streams[k].is_send && MPI_Cancel(request) == MPI_SUCCESS) {
-                (void)MPI_Wait(request, MPI_STATUS_IGNORE);
-            } else {
+            if (*request != MPI_REQUEST_NULL) {
                 (void)MPI_Request_free(request);
             }
         }

@@ -7,7 +7,7 @@
  * others have: nothing is copied between near ranks. Such a dest is written only when all ranks of the node
  * have started the exchange, since until then one of them may still read what it holds.
  */
-#include "comm/mpi/mpi_exchange.h"
+#include "comm/mpi/mpi_exchange_impl.h"
 
 /* Ranges to copy from one near rank: first its own part, then those it receives for the node. */
 typedef struct gather_near {

@@ -7,7 +7,7 @@
  * node's sum; one rank of each other node serves the owner, that is, adds its node's contributions to the part
  * and sends the sum, rounded to their dtype.
  */
-#include "comm/mpi/mpi_exchange.h"
+#include "comm/mpi/mpi_exchange_impl.h"
 
 /* One summand: in a near rank's memory, or from a stream. */
 typedef struct reduce_term {

@@ -6,6 +6,7 @@
  * hours behind a rank that works, and ends after the timeout when nobody on the way to it does.
  */
 #include "base/clock.h"
+#include "base/log.h"
 #include "comm/mpi/mpi_impl.h"
 
 #include <sched.h>
@@ -13,15 +14,16 @@
 #include <string.h>
 #include <time.h>
 
+/* Nanoseconds but for the counts. */
 enum {
-    SPINS = 20,                 /* turns before the core is offered to others: ranks may share it */
-    YIELD_NANOSECONDS = 500000, /* of waiting before turns become naps */
-    LEAST_NAP = 20000,
-    LONGEST_NAP = 100000,
-    LOOK_NANOSECONDS = 5000000, /* from one look at the peers' life to the next */
-    ASK_NANOSECONDS =
-        250000000, /* from one question to the next; in a large job it grows by as much for */
-    ASK_RANKS = 16 /* so many ranks that are asked */
+    SPINS = 20,           /* turns before the core is offered to others: ranks may share it */
+    YIELD = 500000,       /* of waiting before turns become naps */
+    LEAST_NAP = 20000,    /* at first */
+    LONGEST_NAP = 100000, /* later */
+    LOOK = 5000000,       /* from one look at the peers' life to the next */
+    ASK = 250000000,      /* from one question to the next, and as much more */
+    ASK_RANKS = 16,       /* for each so many ranks that are asked */
+    AWAY = 500000000      /* a turn takes less unless this process is stopped */
 };
 
 cero_status cero_mpi_check(int code, const char *what)
@@ -86,10 +88,21 @@ cero_status cero_mpi_end(cero_status status)
     return CERO_LIKELY(status == CERO_OK) ? CERO_OK : cero_mpi_break(status);
 }
 
+cero_status cero_mpi_end_creation(cero_status status, bool *is_sound)
+{
+    cero_status st = status == CERO_ERR_COMM ? cero_mpi_break(status) : status;
+
+    *is_sound = cero_mpi_process_get()->status == CERO_OK;
+    return st;
+}
+
 static cero_status remote_failure(void)
 {
     const cero_mpi_process *p = cero_mpi_process_get();
 
+    if (p->failed_status == CERO_ERR_REMOTE) {
+        return CERO_FAIL(CERO_ERR_REMOTE, "%s", p->failed_message);
+    }
     return CERO_FAIL(CERO_ERR_REMOTE, "rank %d failed (%s): %s", p->failed_rank,
                      cero_status_name(p->failed_status), p->failed_message);
 }
@@ -112,6 +125,8 @@ typedef struct waiting {
     int peer; /* in the job; -1: any */
     double timeout;
     int64_t begun;
+    int64_t turned; /* when the loop last went round */
+    int64_t away;   /* since `life`: for how long this process itself was stopped */
     int64_t life;
     int64_t looked;
     int64_t asked;
@@ -135,14 +150,17 @@ static void look_at(waiting *w, int rank, bool is_time_to_ask)
         cero_mpi_ask(w->job, rank);
     }
     life = cero_mpi_life(w->job, rank);
-    w->life = life > w->life ? life : w->life;
+    if (life > w->life) {
+        w->life = life;
+        w->away = 0;
+    }
 }
 
 /* Looks for life, and passes it on to those that wait for this rank. */
 static void look(waiting *w, int64_t now)
 {
     int64_t asked_ranks = w->peer >= 0 ? 1 : w->size;
-    int64_t pause = ASK_NANOSECONDS * (1 + asked_ranks / ASK_RANKS);
+    int64_t pause = ASK * (1 + asked_ranks / ASK_RANKS);
     bool is_time_to_ask = w->job->has_remote && now - w->asked >= pause;
 
     w->looked = now;
@@ -157,14 +175,17 @@ static void look(waiting *w, int64_t now)
     cero_mpi_show(w->life, true);
 }
 
+/* Time in which this process did not run (stopped with all others, from a terminal) says nothing of them. */
 static bool is_silent(waiting *w)
 {
     int64_t now = cero_mpi_now();
 
-    if (now - w->looked >= LOOK_NANOSECONDS) {
+    w->away += now - w->turned > AWAY ? now - w->turned : 0;
+    w->turned = now;
+    if (now - w->looked >= LOOK) {
         look(w, now);
     }
-    return w->timeout >= 0.0 && (double)(now - w->life) * 1e-9 > w->timeout;
+    return w->timeout >= 0.0 && (double)(now - w->life - w->away) * 1e-9 > w->timeout;
 }
 
 /* A short spin for what comes at once, then the core for whoever needs it, then naps. */
@@ -177,7 +198,7 @@ static void pause_turn(waiting *w)
         return;
     }
     int64_t since = cero_mpi_now() - w->begun;
-    if (since < YIELD_NANOSECONDS) {
+    if (since < YIELD) {
         (void)sched_yield();
         return;
     }
@@ -188,6 +209,7 @@ static void pause_turn(waiting *w)
 static void begin(waiting *w)
 {
     w->begun = cero_mpi_now();
+    w->turned = w->begun;
     w->life = w->begun;
     w->looked = w->begun;
     w->asked = w->begun;
@@ -212,6 +234,7 @@ cero_status cero_mpi_wait(cero_comm *comm, cero_mpi_test test, void *context, in
                  .peer = peer >= 0 ? mpi->job_rank[peer] : -1,
                  .timeout = comm->timeout};
 
+    (void)cero_mpi_pump();
     CERO_TRY(cero_mpi_usable());
     if (test(context, &st) && st == CERO_OK) {
         return CERO_OK;
@@ -271,19 +294,21 @@ cero_status cero_mpi_wait_plain(MPI_Request *request, double seconds, const char
         if (is_done) {
             return CERO_OK;
         }
-        (void)cero_mpi_pump();
+        if (!cero_mpi_pump()) {
+            return cero_mpi_break(remote_failure());
+        }
         if (seconds >= 0.0 && cero_clock_now() - begun > seconds) {
             break;
         }
         (void)sched_yield();
-        if (cero_clock_now() - begun > YIELD_NANOSECONDS * 1e-9) {
+        if (cero_clock_now() - begun > YIELD * 1e-9) {
             (void)nanosleep(&nap, NULL);
         }
     }
-    return CERO_FAIL(CERO_ERR_COMM,
-                     "not all ranks came within %g s to %s; look at what the others do, or whether "
-                     "one ended",
-                     seconds, what);
+    return cero_mpi_break(CERO_FAIL(
+        CERO_ERR_COMM,
+        "not all ranks came within %g s to %s; look at what the others do, or whether one ended",
+        seconds, what));
 }
 
 cero_status cero_mpi_min(MPI_Comm comm, double seconds, int64_t *value)
@@ -308,13 +333,14 @@ cero_status cero_mpi_agree(MPI_Comm comm, double seconds, cero_status local)
     return CERO_OK;
 }
 
-bool cero_mpi_meet(cero_mpi_job *job)
+bool cero_mpi_meet(cero_mpi_job *job, MPI_Comm comm, const int *job_rank, double timeout)
 {
     MPI_Request request;
-    waiting w = {.job = job, .size = job->size, .peer = -1, .timeout = job->timeout};
+    waiting w = {.job = job, .job_rank = job_rank, .peer = -1, .timeout = timeout};
     int is_done = 0;
     bool is_good = cero_mpi_process_get()->status == CERO_OK && cero_mpi_pump() &&
-                   MPI_Ibarrier(job->comm, &request) == MPI_SUCCESS;
+                   MPI_Comm_size(comm, &w.size) == MPI_SUCCESS &&
+                   MPI_Ibarrier(comm, &request) == MPI_SUCCESS;
 
     begin(&w);
     while (is_good && !is_done) {
@@ -323,7 +349,8 @@ bool cero_mpi_meet(cero_mpi_job *job)
         pause_turn(&w);
     }
     cero_mpi_show(0, false);
-    if (!is_good) {
+    if (!is_good && cero_mpi_process_get()->status == CERO_OK) {
+        cero_log(CERO_LOG_WARN, "comm", "not all ranks came to destroy their communicator");
         set_broken(CERO_ERR_COMM, "not all ranks came to destroy their communicator");
     }
     return is_good;

@@ -6,8 +6,8 @@
  * advance never waits. start calls it once, the transport's poll and every wait of this rank call it for all
  * exchanges under way, finish and release call it until what they wait for is there.
  */
-#ifndef CERO_COMM_MPI_MPI_EXCHANGE_H
-#define CERO_COMM_MPI_MPI_EXCHANGE_H
+#ifndef CERO_COMM_MPI_MPI_EXCHANGE_IMPL_H
+#define CERO_COMM_MPI_MPI_EXCHANGE_IMPL_H
 
 #include "comm/mpi/mpi_impl.h"
 
