@@ -19,15 +19,17 @@ for kind in openmpi mpich; do
 done
 [ "${#kinds[@]}" -gt 0 ] || exit 77
 
-cat >"$work/agent" <<'S'
+cat >"$work/start" <<'S'
 #!/bin/sh
-# agent [-option…] HOST COMMAND…
+# agent [-option…] HOST COMMAND…; a host has a folder for temporary files of its own
 while [ "${1#-}" != "$1" ]; do shift; done
 echo "$1" >>"$AGENT_LOG"
+mkdir -p "${AGENT_LOG%.log}/$1"
+tmp=${AGENT_LOG%.log}/$1
 shift
-exec env -i PATH="$PATH" HOME="$HOME" AGENT_LOG="$AGENT_LOG" /bin/sh -c "$*"
+exec env -i PATH="$PATH" HOME="$HOME" TMPDIR="$tmp" AGENT_LOG="$AGENT_LOG" /bin/sh -c "$*"
 S
-chmod +x "$work/agent"
+chmod +x "$work/start"
 export AGENT_LOG=$work/agent.log
 printf 'fakeA slots=2\nfakeB slots=1\n' >"$work/hosts"
 
@@ -108,7 +110,7 @@ for kind in "${kinds[@]}"; do
     # Three ranks on two hosts: in order, with everything byte for byte.
     mkdir "$work/$kind"
     : >"$AGENT_LOG"
-    cero launch --launcher "$kind" --hostfile "$work/hosts" --remote-agent "$work/agent" --cores 2 \
+    cero launch --launcher "$kind" --hostfile "$work/hosts" --remote-agent "$work/start" --cores 2 \
         --export EXPORTED -- "$work/rank" "$work/$kind" "${words[@]}"
     expect_code 0
     for rank in 0 1 2; do
