@@ -4,6 +4,9 @@
 # words, values and exit codes arrive as they are, signals reach the ranks, and nothing stays behind.
 # Other hosts are this one behind an agent that starts commands with an empty environment.
 source "$(dirname "$0")/lib.sh"
+# A test that fails leaves no job behind.
+launcher=
+trap 'rm -rf "$work"; [ -z "$launcher" ] || kill -TERM "$launcher" 2>/dev/null || true' EXIT
 
 unset "${!OMP_@}" "${!OMPI_@}" "${!PMI@}" "${!SLURM_@}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -89,6 +92,7 @@ begin() { # <program…>: two ranks in the background, which write $work/pid.RAN
 finish() {
     code=0
     wait "$launcher" || code=$?
+    launcher=
 }
 # shellcheck disable=SC2016
 waiting='rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
