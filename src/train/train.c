@@ -311,7 +311,7 @@ cero_status cero_trainer_import(cero_trainer *trainer, const char *dir)
 
     cero_comm_note(comm, "import", 0);
     CERO_TRY(cero_comm_agree(comm, import_held(trainer, dir, &hash)));
-    CERO_TRY(cero_comm_check_same(comm, "the model's weights", &hash, sizeof(hash)));
+    CERO_TRY(cero_comm_check_same(comm, "the set of weights", &hash, sizeof(hash)));
     return cero_engine_weights_set(trainer->engine);
 }
 
