@@ -97,19 +97,24 @@ static int compare_intervals(const void *a, const void *b)
 }
 
 /*
- * A gather starts at the use of an earlier interval, as far ahead as the limits allow. Ahead of need go at most
- * stage3_prefetch_bucket_size elements, and no more than an eighth of the model, so that stage 3 never holds
- * more than stage 2.
+ * Ahead of need go at most stage3_prefetch_bucket_size elements, and no more than an eighth of the model, so
+ * that stage 3 never holds more than stage 2.
  */
+int64_t cero_zero_ahead_limit(const cero_zero *zero)
+{
+    int64_t eighth = zero->layout.numel / 8;
+    int64_t asked = zero->spec->stage3_prefetch_bucket_size;
+
+    return asked < eighth ? asked : eighth;
+}
+
+/* A gather starts at the use of an earlier interval, as far ahead as the limits allow. */
 static void choose_starts(cero_zero_schedule *s)
 {
     const cero_train_spec *spec = s->zero->spec;
-    int64_t ahead_limit = s->zero->layout.numel / 8;
+    int64_t ahead_limit = cero_zero_ahead_limit(s->zero);
     int64_t next = 0;
 
-    if (spec->stage3_prefetch_bucket_size < ahead_limit) {
-        ahead_limit = spec->stage3_prefetch_bucket_size;
-    }
     for (int64_t j = 0; j < s->interval_count; j++) {
         int64_t now = s->intervals[j].first;
         int64_t ahead = 0;
@@ -477,15 +482,12 @@ static cero_status bind_interval(cero_zero_schedule *s, cero_zero_interval *x, s
     return CERO_OK;
 }
 
-/* From the rooms, or with order local from this rank's own sums, to the owners. */
-static cero_status bind_staged(cero_zero_schedule *s, int64_t k, size_t room, int64_t *border)
+cero_status cero_zero_reduce_bind(cero_zero *zero, int64_t k, cero_zero_staged *staged,
+                                  int64_t *border)
 {
-    cero_zero *zero = s->zero;
-    cero_zero_staged *staged = &s->staged[k];
     cero_zero_held sum = cero_zero_held_sum(zero, staged->unit);
     cero_zero_held own = cero_zero_own(zero, staged->unit, CERO_ZERO_TRAINED);
 
-    staged->source_at = room;
     cero_zero_borders(zero, staged->unit, CERO_ZERO_TRAINED, border);
     cero_reduce_params params = {
         .name = zero->layout.units[staged->unit].name,
@@ -493,7 +495,7 @@ static cero_status bind_staged(cero_zero_schedule *s, int64_t k, size_t room, in
         .dtype = zero->is_local ? CERO_DTYPE_F32 : zero->dtype,
         .border = border,
         .source = zero->is_local ? zero->sum_buffer : zero->arena,
-        .source_offset = zero->is_local ? (size_t)sum.at * sizeof(float) : room,
+        .source_offset = zero->is_local ? (size_t)sum.at * sizeof(float) : staged->source_at,
         .sum = (float *)zero->grad + sum.at + (own.begin - sum.begin),
         .bucket = zero->spec->reduce_bucket_size,
         .order = zero->order,
@@ -519,8 +521,8 @@ cero_status cero_zero_schedule_bind(cero_zero_schedule *s, const cero_program *p
             out);
     }
     for (int64_t k = 0; k < s->staged_count; k++) {
-        CERO_TRY_GOTO(
-            bind_staged(s, k, cero_program_room_offset(program, s->staged[k].room), border), out);
+        s->staged[k].source_at = cero_program_room_offset(program, s->staged[k].room);
+        CERO_TRY_GOTO(cero_zero_reduce_bind(s->zero, k, &s->staged[k], border), out);
     }
 out:
     cero_delete(border);

@@ -66,13 +66,18 @@ typedef struct cero_zero_summary {
     int rank;
     int size;
     int node_count;
-    const char *order;     /* "global", "node", "local" */
-    bool is_shared;        /* compute copies live once per node */
-    int64_t whole_units;   /* stage 3: units that are small enough to stay whole */
-    double bytes_per_step; /* that this rank sends in a step, without small messages */
+    const char *order;            /* "global", "node", "local" */
+    bool is_shared;               /* compute copies live once per node */
+    int64_t whole_units;          /* stage 3: units that are small enough to stay whole */
+    double bytes_per_step;        /* that this rank sends in a step, without small messages */
+    double gradient_bytes;        /* of these, gradients */
+    double gradient_bytes_global; /* what they would be in the order "global" */
 } cero_zero_summary;
 /* Not collective. */
 void cero_zero_get_summary(const cero_zero *zero, cero_zero_summary *out);
+
+/* True when every rank holds the compute copies of a unit whole. Not collective. */
+bool cero_zero_is_unit_whole(const cero_zero *zero, int64_t unit);
 
 /*
  * Addresses of compute copies and of gradients by parameter index. NULL for frozen parameters, and for what
@@ -112,6 +117,40 @@ CERO_NODISCARD cero_status cero_zero_weights_set(cero_zero *zero);
  */
 CERO_NODISCARD cero_status cero_zero_get_param(cero_zero *zero, int64_t param, int64_t begin,
                                                int64_t n, float *values);
+
+/* Moments of a parameter, and the optimizer's name of one; 0 for frozen parameters. Not collective. */
+int cero_zero_moment_count(const cero_zero *zero, int64_t param);
+const char *cero_zero_moment_name(const cero_zero *zero, int moment);
+/* Elements begin .. begin + n of a parameter whose moments this rank holds. Not collective. */
+void cero_zero_held_moment(const cero_zero *zero, int64_t param, int64_t *begin, int64_t *n);
+/*
+ * Writes what this rank holds of the range.
+ *
+ * Not collective.
+ * Errors: INVALID when the range is outside the parameter, or there is no such moment.
+ */
+CERO_NODISCARD cero_status cero_zero_set_moment(cero_zero *zero, int64_t param, int moment,
+                                                int64_t begin, int64_t n, const float *values);
+/*
+ * Collective: over comm; all ranks get all values.
+ * Errors:     INVALID as above; COMM, REMOTE.
+ */
+CERO_NODISCARD cero_status cero_zero_get_moment(cero_zero *zero, int64_t param, int moment,
+                                                int64_t begin, int64_t n, float *values);
+
+/* What a later step depends on besides weights and moments. */
+typedef struct cero_zero_counters {
+    int64_t applied;
+    int64_t skipped;
+    int64_t skipped_in_a_row;
+    double loss_scale; /* the loss scaler's four numbers */
+    int64_t scaler_iter;
+    int64_t scaler_last_overflow;
+    int64_t scaler_hysteresis_left;
+} cero_zero_counters;
+/* Not collective; all ranks set the same. */
+void cero_zero_get_counters(const cero_zero *zero, cero_zero_counters *out);
+void cero_zero_set_counters(cero_zero *zero, const cero_zero_counters *counters);
 
 /* The rooms' memory; NULL without rooms. Not collective. */
 void *cero_zero_arena(const cero_zero *zero);

@@ -133,6 +133,18 @@ void cero_zero_borders(const cero_zero *zero, int64_t unit, cero_zero_part part,
 /* Where rank `rank` keeps its shard of a unit that is not whole: element of its copies' memory. */
 int64_t cero_zero_shard_at(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part);
 
+/* Errors: INVALID when elements begin .. begin + n are not all of the parameter's. */
+CERO_NODISCARD cero_status cero_zero_check_range(const cero_zero *zero, int64_t param,
+                                                 int64_t begin, int64_t n);
+
+/*
+ * Completes values, of elements first .. first + n of a range: every owner gives what it wrote there to all.
+ * Collective.
+ */
+CERO_NODISCARD cero_status cero_zero_share_values(cero_zero *zero, int64_t unit,
+                                                  cero_zero_part part, int64_t first, int64_t n,
+                                                  float *values);
+
 /* Plans what goes between ranks outside programs. Collective. */
 CERO_NODISCARD cero_status cero_zero_create_exchanges(cero_zero *zero);
 void cero_zero_destroy_exchanges(cero_zero *zero);
