@@ -184,6 +184,7 @@ static void case_second_world(void)
 /* Nobody waits: polls find it, and the next call says it. */
 static void case_between(void)
 {
+    assert_ok(cero_comm_barrier(world));
     if (rank == last) {
         (void)fail_with_io(world);
         return;
