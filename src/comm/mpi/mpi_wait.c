@@ -245,17 +245,16 @@ cero_status cero_mpi_wait(cero_comm *comm, cero_mpi_test test, void *context, in
     begin(&w);
     event->state = 'w';
     while (st == CERO_OK) {
-        if (!cero_mpi_pump()) {
-            st = remote_failure();
-            break;
-        }
+        bool is_well = cero_mpi_pump();
         cero_mpi_advance();
+        // What has come has come, whoever failed since.
         if (test(context, &st)) {
             break;
         }
-        if (st == CERO_OK && is_silent(&w)) {
+        if (st == CERO_OK && !is_well) {
+            st = remote_failure();
+        } else if (st == CERO_OK && is_silent(&w)) {
             st = cero_mpi_report(comm, peer, w.life, event);
-            break;
         }
         pause_turn(&w);
     }
