@@ -3,7 +3,8 @@
  * `cero train`: reads config, model and data, runs the loop, leaves metrics, log and the model. Under mpirun,
  * srun or `cero launch` it is one rank of the run: rank 0 speaks and writes what there is one of.
  *
- * SIGINT and SIGTERM end the run after the step at hand, with the export; a second one ends at once.
+ * SIGINT, SIGTERM and SIGUSR1 end the run after the step at hand, with the export; a second one ends at
+ * once. SIGUSR1 is what mpirun and srun hand through to the ranks.
  */
 #include "base/file.h"
 #include "base/log.h"
@@ -305,6 +306,11 @@ static cero_status say_summary(train_run *run)
     return st;
 }
 
+static const char *signal_name(int number)
+{
+    return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
+}
+
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
@@ -312,6 +318,7 @@ static void catch_signals(void)
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGUSR1, &action, NULL);
 }
 
 static cero_status export_model(train_run *run)
@@ -358,7 +365,7 @@ static cero_status run_training(train_run *run)
     int signal_number = cero_trainer_stopped_by(run->trainer);
     if (signal_number != 0 && is_speaker(run)) {
         cero_log(CERO_LOG_WARN, "train", "stopped by %s after step %lld of %lld",
-                 signal_number == SIGINT ? "SIGINT" : "SIGTERM", (long long)done,
+                 signal_name(signal_number), (long long)done,
                  (long long)cero_trainer_steps(run->trainer));
     }
     return CERO_OK;
@@ -414,7 +421,8 @@ static cero_status run_command(cero_cli *cli, void *values)
     if (st != CERO_OK) {
         cero_cli_leave(cli, "train", run.context, st);
     } else {
-        cli->is_stopped = run.trainer != NULL && cero_trainer_stopped_by(run.trainer) == SIGTERM;
+        int stopped_by = run.trainer != NULL ? cero_trainer_stopped_by(run.trainer) : 0;
+        cli->is_stopped = stopped_by == SIGTERM || stopped_by == SIGUSR1;
     }
     cero_trainer_destroy(&run.trainer);
     cero_token_stream_close(&run.eval_data);
@@ -432,8 +440,8 @@ const cero_command cero_command_train = {
     .usage = "--config FILE --model DIR|NAME --data PATH… --out DIR",
     .details =
         "DIR gets metrics.jsonl (one object for each step), log/ and, at the end, model/.\n"
-        "SIGINT and SIGTERM end the run after the step at hand, with the export; SIGTERM gives exit "
-        "code 75.",
+        "SIGINT, SIGTERM and SIGUSR1 end the run after the step at hand, with the export; the last two "
+        "give exit code 75.",
     .options = cero_train_option_table,
     .values_size = sizeof(cero_train_options),
     .set_defaults = cero_train_options_set_defaults,

@@ -146,7 +146,7 @@ typedef struct cero_exchange_sum {
     int node_first; /* contributions node_first .. node_first + node_count are one node's: they are added */
     int node_count; /* by themselves and rounded to dtype, which is one term. 0: each is a term */
     bool is_first;
-    float *sum; /* [n] */
+    float *sum; /* [n]; with is_first it may be one of the contributions, in f32 */
 } cero_exchange_sum;
 
 /*

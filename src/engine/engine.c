@@ -6,39 +6,15 @@
  * The training program and the evaluation program share one arena. What one step costs in bytes and
  * operations is known as soon as the programs are compiled.
  */
-#include "engine/engine.h"
+#include "engine/engine_impl.h"
 
 #include "base/clock.h"
 #include "base/exact.h"
 #include "base/fault.h"
 #include "models/models.h"
 #include "optim/optimizer.h"
-#include "zero/schedule.h"
 
 #include <string.h>
-
-/* A compiled graph; parameters come from zero. */
-typedef struct compiled {
-    cero_graph *graph; /* owned, like the next two */
-    cero_zero_schedule *schedule;
-    cero_program *program;
-    int64_t rows; /* elements of the loss */
-} compiled;
-
-struct cero_engine {
-    cero_context *context;       /* borrowed, outlives this */
-    const cero_config *config;   /* borrowed */
-    const cero_train_spec *spec; /* view into it */
-    cero_engine_params params;
-    int64_t micro_batch_count; /* of this rank in a step */
-    compiled train;
-    compiled eval;
-    cero_zero *zero; /* owned */
-    void *arena;     /* owned, shared by the programs */
-    cero_engine_plan plan;
-    int64_t step; /* steps begun */
-    bool is_poisoned;
-};
 
 cero_status cero_engine_build_model(cero_graph *graph, const cero_model_shape *shape,
                                     const void *context)
@@ -51,7 +27,7 @@ static bool is_frozen(const void *context, const char *name)
     return cero_patterns_match(context, name);
 }
 
-static void compiled_cleanup(compiled *c)
+static void compiled_cleanup(cero_engine_compiled *c)
 {
     cero_zero_schedule_destroy(&c->schedule);
     cero_program_destroy(&c->program);
@@ -59,7 +35,7 @@ static void compiled_cleanup(compiled *c)
 }
 
 /* Builds the model for one purpose. */
-static cero_status build(const cero_engine *engine, cero_model_mode mode, compiled *out)
+static cero_status build(const cero_engine *engine, cero_model_mode mode, cero_engine_compiled *out)
 {
     const cero_train_spec *spec = engine->spec;
     cero_model_shape shape = {.mode = mode,
@@ -85,7 +61,7 @@ static cero_status build(const cero_engine *engine, cero_model_mode mode, compil
     return CERO_OK;
 }
 
-static cero_status compile(const cero_engine *engine, compiled *c)
+static cero_status compile(const cero_engine *engine, cero_engine_compiled *c)
 {
     CERO_TRY(cero_zero_schedule_create(engine->zero, c->graph, &c->schedule));
     return cero_program_create(c->graph, &c->program);
@@ -202,8 +178,7 @@ static cero_status check_text(cero_comm *comm, const char *what, cero_status mad
     return CERO_OK;
 }
 
-/* Ranks that were started with different programs, models or configs would train nonsense, or hang. */
-static cero_status check_ranks(cero_engine *engine)
+cero_status cero_engine_check_ranks(cero_engine *engine)
 {
     cero_comm *comm = engine->context->comm;
     cero_text text = {0};
@@ -227,10 +202,32 @@ out:
     return st;
 }
 
+cero_status cero_engine_new(cero_context *context, const cero_config *config, cero_engine **out)
+{
+    cero_engine *engine = cero_new(1, sizeof(*engine));
+
+    if (engine == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for an engine");
+    }
+    engine->context = context;
+    engine->config = config;
+    engine->spec = cero_train_config_spec(config);
+    engine->micro_batch_count = engine->spec->gradient_accumulation_steps;
+    if (engine->spec->memory_budget > 0) {
+        cero_mem_set_budget(context->mem, (size_t)engine->spec->memory_budget);
+    }
+    if (engine->spec->timeout_seconds > 0) {
+        cero_comm_set_timeout(context->comm, engine->spec->timeout_seconds);
+    }
+    *out = engine;
+    return CERO_OK;
+}
+
 cero_status cero_engine_create(cero_context *context, const cero_config *config,
                                const cero_engine_params *params, cero_engine **out)
 {
     cero_status st = CERO_OK;
+    cero_engine *engine = NULL;
 
     CERO_CHECK(context != NULL && config != NULL && params != NULL && out != NULL, CERO_ERR_INVALID,
                "cero_engine_create: an argument is NULL");
@@ -239,24 +236,11 @@ cero_status cero_engine_create(cero_context *context, const cero_config *config,
     CERO_CHECK(params->seq_len > 0, CERO_ERR_INVALID,
                "cero_engine_create: params->seq_len is %lld; expected 1 or more",
                (long long)params->seq_len);
-    cero_engine *engine = cero_new(1, sizeof(*engine));
-    if (engine == NULL) {
-        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for an engine");
-    }
-    engine->context = context;
+    CERO_TRY(cero_engine_new(context, config, &engine));
     engine->params = *params;
-    engine->spec = cero_train_config_spec(config);
-    engine->micro_batch_count = engine->spec->gradient_accumulation_steps;
-    if (engine->spec->memory_budget > 0) {
-        cero_mem_set_budget(context->mem, (size_t)engine->spec->memory_budget);
-    }
-    engine->config = config;
-    if (engine->spec->timeout_seconds > 0) {
-        cero_comm_set_timeout(context->comm, engine->spec->timeout_seconds);
-    }
     cero_fault_at("start");
     CERO_TRY_GOTO(cero_comm_agree(context->comm, compile_all(engine)), fail);
-    CERO_TRY_GOTO(check_ranks(engine), fail);
+    CERO_TRY_GOTO(cero_engine_check_ranks(engine), fail);
     if (!cero_device_is_meta(context->device)) {
         CERO_TRY_GOTO(bind(engine), fail);
     }
@@ -274,16 +258,22 @@ void cero_engine_destroy(cero_engine **engine)
         return;
     }
     cero_engine *e = *engine;
+    cero_context *context = e->external != NULL ? e->external->own_context : NULL;
+    cero_config *config = e->external != NULL ? e->external->own_config : NULL;
     compiled_cleanup(&e->eval);
     compiled_cleanup(&e->train);
+    cero_engine_external_destroy(&e->external);
     cero_zero_destroy(&e->zero);
     cero_mem_free(e->context->mem, e->arena);
     cero_delete(e);
     *engine = NULL;
+    cero_config_destroy(&config);
+    cero_context_destroy(&context);
 }
 
 /* Copies micro-batch `index` of each input to the program. */
-static cero_status load_inputs(const compiled *c, const cero_batch *batch, int64_t index)
+static cero_status load_inputs(const cero_engine_compiled *c, const cero_batch *batch,
+                               int64_t index)
 {
     const cero_graph *g = c->graph;
 
@@ -306,7 +296,7 @@ static cero_status load_inputs(const compiled *c, const cero_batch *batch, int64
 }
 
 /* Adds the row losses, and counts rows: all of them, or those whose target is not negative. */
-static void add_losses(const compiled *c, cero_exact *sum, int64_t *rows)
+static void add_losses(const cero_engine_compiled *c, cero_exact *sum, int64_t *rows)
 {
     const float *loss = cero_program_data(c->program, "loss");
     const cero_value *value = cero_graph_find_value(c->graph, "targets");
@@ -341,7 +331,7 @@ static cero_status run_part(cero_engine *engine, const cero_step_env *env, cero_
 static cero_status run_micro_batch(cero_engine *engine, const cero_batch *batch, int64_t index,
                                    cero_exact *loss, int64_t *rows, cero_step_stats *stats)
 {
-    const compiled *c = &engine->train;
+    const cero_engine_compiled *c = &engine->train;
     cero_step_env env = {
         .seed = engine->spec->seed,
         .step = engine->step,
@@ -404,6 +394,9 @@ cero_status cero_engine_train_batch(cero_engine *engine, const cero_batch *batch
 {
     CERO_CHECK(engine != NULL && batch != NULL && stats != NULL, CERO_ERR_INVALID,
                "cero_engine_train_batch: an argument is NULL");
+    CERO_CHECK(engine->external == NULL, CERO_ERR_INVALID,
+               "cero_engine_train_batch: the engine has no model, forward and backward are yours; "
+               "call cero_engine_backward and cero_engine_step");
     CERO_CHECK(!engine->is_poisoned, CERO_ERR_INVALID,
                "the engine failed before and can only be destroyed");
     *stats = (cero_step_stats){0};
@@ -445,6 +438,8 @@ cero_status cero_engine_eval_batch(cero_engine *engine, const cero_batch *batch,
 
     CERO_CHECK(engine != NULL && batch != NULL && loss_sum != NULL && rows != NULL,
                CERO_ERR_INVALID, "cero_engine_eval_batch: an argument is NULL");
+    CERO_CHECK(engine->external == NULL, CERO_ERR_INVALID,
+               "cero_engine_eval_batch: the engine has no model; evaluate with your own forward");
     cero_exact_clear(&loss);
     CERO_TRY(cero_comm_fail(engine->context->comm, eval_batch(engine, batch, &loss, &counted)));
     *loss_sum = cero_exact_round(&loss);
@@ -465,7 +460,10 @@ cero_param_info cero_engine_param_info(const cero_engine *engine, int64_t i)
         return (cero_param_info){0};
     }
     const cero_zero_param *p = &layout->params[i];
-    return (cero_param_info){.name = p->name, .shape = p->shape, .is_frozen = p->is_frozen};
+    return (cero_param_info){.name = p->name,
+                             .shape = p->shape,
+                             .is_frozen = p->is_frozen,
+                             .unit = layout->units[p->unit].name};
 }
 
 int64_t cero_engine_find_param(const cero_engine *engine, const char *name)
@@ -482,7 +480,10 @@ cero_status cero_engine_get_param(cero_engine *engine, int64_t i, int64_t begin,
 cero_status cero_engine_set_param(cero_engine *engine, int64_t i, int64_t begin, int64_t n,
                                   const float *values)
 {
-    return cero_zero_set_param(engine->zero, i, begin, n, values);
+    // New copies of the last update, if they are still on their way, would land on what is set here.
+    CERO_TRY(cero_zero_settle(engine->zero));
+    return engine->external != NULL ? cero_engine_external_set(engine, i, begin, n, values)
+                                    : cero_zero_set_param(engine->zero, i, begin, n, values);
 }
 
 void cero_engine_held_param(const cero_engine *engine, int64_t i, int64_t *begin, int64_t *n)
@@ -492,7 +493,11 @@ void cero_engine_held_param(const cero_engine *engine, int64_t i, int64_t *begin
 
 cero_status cero_engine_weights_set(cero_engine *engine)
 {
-    return cero_zero_weights_set(engine->zero);
+    CERO_TRY(cero_zero_weights_set(engine->zero));
+    if (engine->external != NULL) {
+        cero_engine_external_give(engine, false);
+    }
+    return CERO_OK;
 }
 
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out)

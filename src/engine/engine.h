@@ -102,6 +102,52 @@ CERO_NODISCARD cero_status cero_engine_weights_set(cero_engine *engine);
 CERO_NODISCARD cero_status cero_engine_eval_add(cero_engine *engine, const cero_batch *batch,
                                                 cero_exact *loss, int64_t *rows);
 
+/* Calls that all ranks make together. */
+typedef enum cero_engine_call {
+    CERO_ENGINE_STEP = 0,
+    CERO_ENGINE_GATHER = 1,
+    CERO_ENGINE_SAVE = 2,
+    CERO_ENGINE_LOAD = 3,
+    CERO_ENGINE_CALLS = 4
+} cero_engine_call;
+
+/*
+ * Agrees, before a call that all ranks make together, that it is the same call with the same number (of a unit)
+ * and place (in the region of gathered units), and that none failed before (`local`).
+ *
+ * Collective: over the world.
+ * Errors:     the local status, REMOTE, COMM; INVALID naming two ranks and their calls.
+ * Cost:       one all_reduce of 40 bytes.
+ */
+CERO_NODISCARD cero_status cero_engine_meet(cero_engine *engine, cero_engine_call call,
+                                            int64_t number, int64_t place, cero_status local);
+
+/*
+ * What a checkpoint keeps besides weights: moments by parameter, as those of zero.h, and counters.
+ * cero_engine_can_checkpoint tells why not, in the middle of a step or after a failure. Not collective, but for
+ * cero_engine_get_moment: over the world.
+ */
+typedef struct cero_engine_counters {
+    int64_t step; /* steps begun */
+    cero_zero_counters zero;
+} cero_engine_counters;
+void cero_engine_get_counters(const cero_engine *engine, cero_engine_counters *out);
+void cero_engine_set_counters(cero_engine *engine, const cero_engine_counters *counters);
+CERO_NODISCARD cero_status cero_engine_can_checkpoint(const cero_engine *engine);
+int cero_engine_moment_count(const cero_engine *engine, int64_t i);
+const char *cero_engine_moment_name(const cero_engine *engine, int moment);
+void cero_engine_held_moment(const cero_engine *engine, int64_t i, int64_t *begin, int64_t *n);
+CERO_NODISCARD cero_status cero_engine_set_moment(cero_engine *engine, int64_t i, int moment,
+                                                  int64_t begin, int64_t n, const float *values);
+CERO_NODISCARD cero_status cero_engine_get_moment(cero_engine *engine, int64_t i, int moment,
+                                                  int64_t begin, int64_t n, float *values);
+
+/* After a failure that left the engine neither as it was nor as it should be. Not collective. */
+void cero_engine_poison(cero_engine *engine);
+
+/* The world. Not collective. */
+cero_comm *cero_engine_comm(const cero_engine *engine);
+
 /* Stage, order of sums, bytes per step. Not collective. */
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out);
 

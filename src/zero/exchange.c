@@ -96,16 +96,6 @@ static cero_status refresh_end(cero_zero *zero, int64_t unit)
     return CERO_OK;
 }
 
-cero_status cero_zero_refresh_start(cero_zero *zero)
-{
-    double start = cero_clock_now();
-
-    zero->refresh_next = 0;
-    cero_status st = refresh_more(zero);
-    zero->exchange_seconds += cero_clock_now() - start;
-    return st;
-}
-
 /* In a model of very many units one gather must end before another can start. */
 static cero_status refresh_finish(cero_zero *zero, int64_t unit)
 {
@@ -141,13 +131,32 @@ cero_status cero_zero_settle(cero_zero *zero)
 
 cero_status cero_zero_refresh_release(cero_zero *zero)
 {
-    CERO_TRY(cero_zero_settle(zero));
+    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
+        CERO_TRY(cero_zero_refresh_finish(zero, u));
+    }
     for (int64_t u = 0; u < zero->layout.unit_count; u++) {
         if (zero->refresh_state[u] == CERO_ZERO_FINISHED) {
             CERO_TRY(refresh_end(zero, u));
         }
     }
     return CERO_OK;
+}
+
+static cero_status refresh_start(cero_zero *zero)
+{
+    zero->refresh_next = 0;
+    CERO_TRY(refresh_more(zero));
+    // At stage 3 forward gathers, as often as there are units; what is whole there is small.
+    return zero->stage == 3 ? cero_zero_refresh_release(zero) : CERO_OK;
+}
+
+cero_status cero_zero_refresh_start(cero_zero *zero)
+{
+    double start = cero_clock_now();
+    cero_status st = refresh_start(zero);
+
+    zero->exchange_seconds += cero_clock_now() - start;
+    return st;
 }
 
 static cero_status spread_more(cero_zero *zero, int64_t limit)

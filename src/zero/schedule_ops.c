@@ -75,11 +75,12 @@ static void add_own(cero_zero *zero, const cero_zero_staged *staged)
     }
 }
 
-static cero_status reduce_start(const node_attr *a)
+cero_status cero_zero_reduce_start(cero_zero *zero, const cero_zero_staged *staged)
 {
-    cero_zero *zero = a->schedule->zero;
-    const cero_zero_staged *staged = &a->schedule->staged[a->index];
-
+    if (zero->micro_batch == 0) {
+        // Forward is over: every rank has read what it needs of the last update.
+        CERO_TRY(cero_zero_refresh_release(zero));
+    }
     if (!zero->is_local) {
         return cero_exchange_start(staged->exchange, zero->micro_batch == 0);
     }
@@ -87,22 +88,31 @@ static cero_status reduce_start(const node_attr *a)
     return is_last_micro_batch(zero) ? cero_exchange_start(staged->exchange, true) : CERO_OK;
 }
 
+cero_status cero_zero_reduce_finish(const cero_zero *zero, const cero_zero_staged *staged)
+{
+    return zero->is_local && !is_last_micro_batch(zero) ? CERO_OK
+                                                        : cero_exchange_finish(staged->exchange);
+}
+
+cero_status cero_zero_reduce_release(const cero_zero *zero, const cero_zero_staged *staged)
+{
+    return zero->is_local && !is_last_micro_batch(zero) ? CERO_OK
+                                                        : cero_exchange_release(staged->exchange);
+}
+
+static cero_status reduce_start(const node_attr *a)
+{
+    return cero_zero_reduce_start(a->schedule->zero, &a->schedule->staged[a->index]);
+}
+
 static cero_status reduce_finish(const node_attr *a)
 {
-    const cero_zero *zero = a->schedule->zero;
-
-    return zero->is_local && !is_last_micro_batch(zero)
-               ? CERO_OK
-               : cero_exchange_finish(a->schedule->staged[a->index].exchange);
+    return cero_zero_reduce_finish(a->schedule->zero, &a->schedule->staged[a->index]);
 }
 
 static cero_status reduce_release(const node_attr *a)
 {
-    const cero_zero *zero = a->schedule->zero;
-
-    return zero->is_local && !is_last_micro_batch(zero)
-               ? CERO_OK
-               : cero_exchange_release(a->schedule->staged[a->index].exchange);
+    return cero_zero_reduce_release(a->schedule->zero, &a->schedule->staged[a->index]);
 }
 
 /* Runs a half and counts its time: what an exchange costs the program. */

@@ -108,18 +108,8 @@ static cero_status gather_matrix(void *context, int64_t param, float *matrix)
     cero_zero *zero = context;
     const cero_zero_param *p = &zero->layout.params[param];
     int64_t first = cero_zero_param_begin(&zero->layout, p);
-    int64_t numel = zero->layout.units[p->unit].range[CERO_ZERO_TRAINED].numel;
 
-    for (int r = 0; r < zero->size; r++) {
-        cero_zero_held shard = {.begin = cero_zero_border(numel, zero->size, r),
-                                .end = cero_zero_border(numel, zero->size, r + 1)};
-        cero_zero_cut cut = cero_zero_intersect(shard, first, p->numel);
-        if (cut.n > 0) {
-            CERO_TRY(cero_comm_broadcast(zero->comm, matrix + (cut.begin - first),
-                                         (size_t)cut.n * sizeof(float), r));
-        }
-    }
-    return CERO_OK;
+    return cero_zero_share_values(zero, p->unit, CERO_ZERO_TRAINED, first, p->numel, matrix);
 }
 
 static cero_status apply(cero_zero *zero, double grad_scale, double lr)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static cero_status check_range(const cero_zero *zero, int64_t param, int64_t begin, int64_t n)
+cero_status cero_zero_check_range(const cero_zero *zero, int64_t param, int64_t begin, int64_t n)
 {
     CERO_CHECK(param >= 0 && param < zero->layout.param_count, CERO_ERR_INVALID,
                "parameter %lld of %lld", (long long)param, (long long)zero->layout.param_count);
@@ -136,7 +136,7 @@ cero_status cero_zero_init_weights(cero_zero *zero, uint64_t seed)
 cero_status cero_zero_set_param(cero_zero *zero, int64_t param, int64_t begin, int64_t n,
                                 const float *values)
 {
-    CERO_TRY(check_range(zero, param, begin, n));
+    CERO_TRY(cero_zero_check_range(zero, param, begin, n));
     value_task task = {.zero = zero,
                        .param = &zero->layout.params[param],
                        .begin = begin,
@@ -169,7 +169,7 @@ static void read_values(const cero_zero *zero, const cero_zero_param *p, int64_t
 cero_status cero_zero_get_param(cero_zero *zero, int64_t param, int64_t begin, int64_t n,
                                 float *values)
 {
-    CERO_TRY(check_range(zero, param, begin, n));
+    CERO_TRY(cero_zero_check_range(zero, param, begin, n));
     CERO_TRY(cero_zero_settle(zero));
     const cero_zero_param *p = &zero->layout.params[param];
     cero_zero_part part = cero_zero_param_part(p);
@@ -181,20 +181,24 @@ cero_status cero_zero_get_param(cero_zero *zero, int64_t param, int64_t begin, i
         read_values(zero, p, first, n, values);
         return CERO_OK;
     }
-    // Every owner gives its part to all.
-    int64_t numel = zero->layout.units[p->unit].range[part].numel;
+    cero_zero_cut own = cero_zero_intersect(cero_zero_own(zero, p->unit, part), first, n);
+    read_values(zero, p, own.begin, own.n, values + (own.begin - first));
+    return cero_zero_share_values(zero, p->unit, part, first, n, values);
+}
+
+cero_status cero_zero_share_values(cero_zero *zero, int64_t unit, cero_zero_part part,
+                                   int64_t first, int64_t n, float *values)
+{
+    int64_t numel = zero->layout.units[unit].range[part].numel;
+
     for (int r = 0; r < zero->size; r++) {
         cero_zero_held shard = {.begin = cero_zero_border(numel, zero->size, r),
                                 .end = cero_zero_border(numel, zero->size, r + 1)};
         cero_zero_cut cut = cero_zero_intersect(shard, first, n);
-        if (cut.n == 0) {
-            continue;
+        if (cut.n > 0) {
+            CERO_TRY(cero_comm_broadcast(zero->comm, values + (cut.begin - first),
+                                         (size_t)cut.n * sizeof(float), r));
         }
-        float *to = values + (cut.begin - first);
-        if (r == zero->rank) {
-            read_values(zero, p, cut.begin, cut.n, to);
-        }
-        CERO_TRY(cero_comm_broadcast(zero->comm, to, (size_t)cut.n * sizeof(float), r));
     }
     return CERO_OK;
 }

@@ -118,6 +118,40 @@ CERO_NODISCARD cero_status cero_zero_weights_set(cero_zero *zero);
 CERO_NODISCARD cero_status cero_zero_get_param(cero_zero *zero, int64_t param, int64_t begin,
                                                int64_t n, float *values);
 
+/* Moments of a parameter, and the optimizer's name of one; 0 for frozen parameters. Not collective. */
+int cero_zero_moment_count(const cero_zero *zero, int64_t param);
+const char *cero_zero_moment_name(const cero_zero *zero, int moment);
+/* Elements begin .. begin + n of a parameter whose moments this rank holds. Not collective. */
+void cero_zero_held_moment(const cero_zero *zero, int64_t param, int64_t *begin, int64_t *n);
+/*
+ * Writes what this rank holds of the range.
+ *
+ * Not collective.
+ * Errors: INVALID when the range is outside the parameter, or there is no such moment.
+ */
+CERO_NODISCARD cero_status cero_zero_set_moment(cero_zero *zero, int64_t param, int moment,
+                                                int64_t begin, int64_t n, const float *values);
+/*
+ * Collective: over comm; all ranks get all values.
+ * Errors:     INVALID as above; COMM, REMOTE.
+ */
+CERO_NODISCARD cero_status cero_zero_get_moment(cero_zero *zero, int64_t param, int moment,
+                                                int64_t begin, int64_t n, float *values);
+
+/* What a later step depends on besides weights and moments. */
+typedef struct cero_zero_counters {
+    int64_t applied;
+    int64_t skipped;
+    int64_t skipped_in_a_row;
+    double loss_scale; /* the loss scaler's four numbers */
+    int64_t scaler_iter;
+    int64_t scaler_last_overflow;
+    int64_t scaler_hysteresis_left;
+} cero_zero_counters;
+/* Not collective; all ranks set the same. */
+void cero_zero_get_counters(const cero_zero *zero, cero_zero_counters *out);
+void cero_zero_set_counters(cero_zero *zero, const cero_zero_counters *counters);
+
 /* The rooms' memory; NULL without rooms. Not collective. */
 void *cero_zero_arena(const cero_zero *zero);
 

@@ -15,7 +15,8 @@
 
 enum {
     CERO_ZERO_NORM_SPAN = 1 << 20, /* elements whose block sums are held at once for the norm */
-    CERO_ZERO_UNDER_WAY = 128 /* gathers started and not released; a transport has room for more */
+    CERO_ZERO_UNDER_WAY = 128, /* gathers started and not released; a transport has room for more */
+    CERO_ZERO_AHEAD = 32 /* gathers started ahead of their use, and half the units they pass */
 };
 
 /* Elements begin .. end of a range, which lie at index `at` of a state's memory. */
@@ -132,13 +133,27 @@ void cero_zero_borders(const cero_zero *zero, int64_t unit, cero_zero_part part,
 /* Where rank `rank` keeps its shard of a unit that is not whole: element of its copies' memory. */
 int64_t cero_zero_shard_at(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part);
 
+/* Errors: INVALID when elements begin .. begin + n are not all of the parameter's. */
+CERO_NODISCARD cero_status cero_zero_check_range(const cero_zero *zero, int64_t param,
+                                                 int64_t begin, int64_t n);
+
+/*
+ * Completes values, of elements first .. first + n of a range: every owner gives what it wrote there to all.
+ * Collective.
+ */
+CERO_NODISCARD cero_status cero_zero_share_values(cero_zero *zero, int64_t unit,
+                                                  cero_zero_part part, int64_t first, int64_t n,
+                                                  float *values);
+
 /* Plans what goes between ranks outside programs. Collective. */
 CERO_NODISCARD cero_status cero_zero_create_exchanges(cero_zero *zero);
 void cero_zero_destroy_exchanges(cero_zero *zero);
 
 /*
  * New compute copies on their way to the ranks that hold them whole: start after an update, finish before a
- * unit is read (by the schedule's nodes, or all at once), release before the next update.
+ * unit is read (by the schedule's nodes, or all at once), release when backward begins to reduce: of the many
+ * exchanges until the next update a transport keeps only the latest apart. Release finishes what is not, and
+ * does nothing the second time.
  */
 CERO_NODISCARD cero_status cero_zero_refresh_start(cero_zero *zero);
 CERO_NODISCARD cero_status cero_zero_refresh_finish(cero_zero *zero, int64_t unit);

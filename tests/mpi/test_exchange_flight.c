@@ -129,11 +129,11 @@ static void finish(const cases_world *w, unit *u)
     }
 }
 
-static void release(unit *u)
+static void release(const cases_world *w, unit *u)
 {
     assert_ok(cero_exchange_release(u->x));
     // What peers might still read would now be wrong.
-    memset(cero_comm_buffer_data(u->buffer), 0xff, 4);
+    memset(cero_comm_buffer_data(u->buffer), 0xff, (size_t)u->border[w->size] * sizeof(float));
     u->state = ' ';
 }
 
@@ -144,7 +144,7 @@ static void step(const cases_world *w, unit *u)
     } else if (u->state == 's') {
         finish(w, u);
     } else {
-        release(u);
+        release(w, u);
     }
 }
 
@@ -267,7 +267,7 @@ static void test_too_many(void **state)
             finish(&w, &units[FLAGS - 1 - k]);
         }
         for (int k = 0; k < FLAGS; k++) {
-            release(&units[k]);
+            release(&w, &units[k]);
         }
         for (int k = 0; k <= FLAGS; k++) {
             close_unit(&units[k]);

@@ -155,6 +155,7 @@ static void case_part(void)
     char data[8];
 
     assert_ok(cero_comm_split(world, rank == last, 0, &part));
+    assert_ok(cero_comm_barrier(world));
     if (rank == last) {
         nap(0.05);
         (void)fail_with_io(world);
@@ -170,6 +171,7 @@ static void case_second_world(void)
     cero_comm *second = NULL;
 
     assert_ok(cero_comm_create_world(&params, &second));
+    assert_ok(cero_comm_barrier(second));
     if (rank == last) {
         nap(0.05);
         (void)fail_with_io(second);
@@ -354,7 +356,9 @@ static void case_never_creates(void)
         stay_away();
         return;
     }
-    assert_fails(cero_comm_create_world(&params, &second), CERO_ERR_COMM, "not all ranks came");
+    cero_status st = cero_comm_create_world(&params, &second);
+    assert_true(st == CERO_ERR_COMM || st == CERO_ERR_REMOTE);
+    assert_non_null(strstr(cero_error_message(), "not all ranks came within 0.5 s"));
     assert_null(second);
     if (rank == 0) {
         call_back();

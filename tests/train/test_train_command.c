@@ -229,22 +229,26 @@ static void wait_for_steps(const char *path)
     fail_msg("%s did not grow", path);
 }
 
-/* SIGINT and SIGTERM end after the step at hand, with whole metrics and the model. */
+/* SIGINT, SIGTERM and SIGUSR1 end after the step at hand, with whole metrics and the model. */
 static void test_signals(void **state)
 {
-    static const int signals[] = {SIGINT, SIGTERM};
-    static const int codes[] = {0, 75};
+    static const struct {
+        int signal;
+        int code;
+        const char *text;
+    } cases[] = {{SIGINT, 0, "stopped by SIGINT"},
+                 {SIGTERM, 75, "stopped by SIGTERM"},
+                 {SIGUSR1, 75, "stopped by SIGUSR1"}};
 
     CERO_UNUSED(state);
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < CERO_COUNT_OF(cases); i++) {
         place p;
         place_open(&p);
         pid_t child = start(&p, &(words){.steps = "1000000"});
         wait_for_steps(files_in(p.dir, "run/metrics.jsonl"));
-        assert_int_equal(kill(child, signals[i]), 0);
-        assert_int_equal(command_wait(child), codes[i]);
-        command_expect_text(files_in(p.dir, "err"),
-                            i == 0 ? "stopped by SIGINT" : "stopped by SIGTERM");
+        assert_int_equal(kill(child, cases[i].signal), 0);
+        assert_int_equal(command_wait(child), cases[i].code);
+        command_expect_text(files_in(p.dir, "err"), cases[i].text);
         int64_t evaluations = 0;
         int64_t steps =
             command_read_lines(files_in(p.dir, "run/metrics.jsonl"), check_metrics, &evaluations);

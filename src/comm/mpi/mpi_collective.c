@@ -42,7 +42,7 @@ typedef struct call {
 static cero_status refuse(cero_comm *comm, const call *mine)
 {
     MPI_Request request;
-    call *all = cero_new((size_t)comm->size, sizeof(*all));
+    call *all = cero_new((size_t)comm->size + 1, sizeof(*all));
     int other = 1;
 
     if (all == NULL) {
@@ -67,7 +67,11 @@ static cero_status refuse(cero_comm *comm, const call *mine)
             (long long)all[0].sequence, cero_mpi_of(comm)->job_rank[other], all[other].name,
             (long long)all[other].nbytes, (long long)all[other].sequence);
     }
-    cero_delete(all);
+    if (st == CERO_OK || st == CERO_ERR_INVALID) {
+        cero_delete(all);
+    } else {
+        cero_mpi_process_get()->memory = all;
+    }
     return st;
 }
 
@@ -76,7 +80,7 @@ static cero_status enter(cero_comm *comm, int64_t nbytes, int64_t detail)
 {
     cero_comm_event *event = current_event(comm);
     call mine = {.sequence = event->sequence, .nbytes = nbytes};
-    int64_t least[2];
+    int64_t *least = cero_mpi_process_get()->number;
     MPI_Request request;
 
     CERO_TRY(cero_mpi_usable());
@@ -185,9 +189,10 @@ static cero_status send_pieces(cero_comm *comm, int peer, int tag, const char *d
 {
     cero_mpi *mpi = cero_mpi_of(comm);
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    int64_t header = nbytes;
+    int64_t *header = cero_mpi_process_get()->number;
 
-    CERO_TRY_MPI(MPI_Isend(&header, 1, MPI_INT64_T, peer, tag, mpi->comm, &requests[0]),
+    *header = nbytes;
+    CERO_TRY_MPI(MPI_Isend(header, 1, MPI_INT64_T, peer, tag, mpi->comm, &requests[0]),
                  "MPI_Isend");
     for (int64_t at = 0; at < nbytes; at += mpi->message_limit) {
         CERO_TRY_MPI(MPI_Isend(data + at, piece(nbytes - at, mpi->message_limit), MPI_BYTE, peer,
@@ -208,15 +213,17 @@ static cero_status recv_pieces(cero_comm *comm, int peer, int tag, char *data, i
 {
     cero_mpi *mpi = cero_mpi_of(comm);
     MPI_Request request;
-    int64_t header = -1;
+    const int64_t *header = cero_mpi_process_get()->number;
 
-    CERO_TRY_MPI(MPI_Irecv(&header, 1, MPI_INT64_T, peer, tag, mpi->comm, &request), "MPI_Irecv");
+    CERO_TRY_MPI(
+        MPI_Irecv(cero_mpi_process_get()->number, 1, MPI_INT64_T, peer, tag, mpi->comm, &request),
+        "MPI_Irecv");
     CERO_TRY(cero_mpi_wait_all(comm, 1, &request, peer, current_event(comm)));
     CERO_CHECK(
-        header == nbytes, CERO_ERR_INVALID,
+        *header == nbytes, CERO_ERR_INVALID,
         "a message from rank %d with tag %d has %lld bytes, expected %lld; send and recv must "
         "name the same size",
-        peer, tag, (long long)header, (long long)nbytes);
+        peer, tag, (long long)*header, (long long)nbytes);
     for (int64_t at = 0; at < nbytes; at += mpi->message_limit) {
         CERO_TRY_MPI(MPI_Irecv(data + at, piece(nbytes - at, mpi->message_limit), MPI_BYTE, peer,
                                tag, mpi->comm, &request),

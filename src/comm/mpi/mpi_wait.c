@@ -77,6 +77,9 @@ cero_status cero_mpi_break(cero_status status)
     if (status == CERO_ERR_REMOTE) {
         pass_on_remote(message);
     } else {
+        // Among ranks that tell in the same moment the lowest is the one that is named, this one included.
+        int rank = p->jobs != NULL ? p->jobs->rank : -1;
+        p->failed_rank = p->failed_rank < 0 || rank < p->failed_rank ? rank : p->failed_rank;
         cero_mpi_tell(status, message);
     }
     set_broken(status, message);
@@ -86,6 +89,14 @@ cero_status cero_mpi_break(cero_status status)
 cero_status cero_mpi_end(cero_status status)
 {
     return CERO_LIKELY(status == CERO_OK) ? CERO_OK : cero_mpi_break(status);
+}
+
+cero_status cero_mpi_end_creation(cero_status status, bool *is_sound)
+{
+    cero_status st = status == CERO_ERR_COMM ? cero_mpi_break(status) : status;
+
+    *is_sound = cero_mpi_process_get()->status == CERO_OK;
+    return st;
 }
 
 static cero_status remote_failure(void)
@@ -226,6 +237,7 @@ cero_status cero_mpi_wait(cero_comm *comm, cero_mpi_test test, void *context, in
                  .peer = peer >= 0 ? mpi->job_rank[peer] : -1,
                  .timeout = comm->timeout};
 
+    (void)cero_mpi_pump();
     CERO_TRY(cero_mpi_usable());
     if (test(context, &st) && st == CERO_OK) {
         return CERO_OK;
@@ -285,7 +297,9 @@ cero_status cero_mpi_wait_plain(MPI_Request *request, double seconds, const char
         if (is_done) {
             return CERO_OK;
         }
-        (void)cero_mpi_pump();
+        if (!cero_mpi_pump()) {
+            return cero_mpi_break(remote_failure());
+        }
         if (seconds >= 0.0 && cero_clock_now() - begun > seconds) {
             break;
         }
@@ -294,10 +308,10 @@ cero_status cero_mpi_wait_plain(MPI_Request *request, double seconds, const char
             (void)nanosleep(&nap, NULL);
         }
     }
-    return CERO_FAIL(CERO_ERR_COMM,
-                     "not all ranks came within %g s to %s; look at what the others do, or whether "
-                     "one ended",
-                     seconds, what);
+    return cero_mpi_break(CERO_FAIL(
+        CERO_ERR_COMM,
+        "not all ranks came within %g s to %s; look at what the others do, or whether one ended",
+        seconds, what));
 }
 
 cero_status cero_mpi_min(MPI_Comm comm, double seconds, int64_t *value)
