@@ -151,7 +151,10 @@ cero_comm *cero_engine_comm(const cero_engine *engine);
 /* Stage, order of sums, bytes per step. Not collective. */
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out);
 
-/* Exchanges of a step as they are planned; zero on the meta device. Not collective. */
+/*
+ * Exchanges of a step as they are planned; zero on the meta device, and where forward and backward are the
+ * caller's. Not collective.
+ */
 void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out);
 
 /* What the model opened and closed: the parts that are gathered and recomputed together. */
