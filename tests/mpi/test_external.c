@@ -90,28 +90,34 @@ typedef struct variant {
     const char *sets[5];
     external_memory memory;
     external_ready ready;
+    cero_context_params world; /* how ranks reach each other */
 } variant;
 
 static const variant variants[] = {
-    {{"gradient_accumulation_steps=1", "", NULL}, OWN_F32, READY_NEVER},
+    {{"gradient_accumulation_steps=1", "", NULL}, OWN_F32, READY_NEVER, {0}},
     {{"gradient_accumulation_steps=2", "zero_optimization.overlap_comm=true", NULL},
      OWN_DTYPE,
-     READY_BACKWARD},
+     READY_BACKWARD,
+     {.ranks_per_node = 2}},
     {{"gradient_accumulation_steps=3", "cero.gradient_order=global",
       "zero_optimization.overlap_comm=true", NULL},
      ENGINES,
-     READY_OWN},
+     READY_OWN,
+     {0}},
     {{"gradient_accumulation_steps=1", "zero_optimization.overlap_comm=true", NULL},
      MIXED,
-     READY_FORWARD},
+     READY_FORWARD,
+     {.no_shared_memory = true}},
     {{"gradient_accumulation_steps=3", "zero_optimization.overlap_comm=true",
       "zero_optimization.reduce_bucket_size=300", NULL},
      OWN_F32,
-     READY_OWN},
+     READY_OWN,
+     {.ranks_per_node = 1}},
     {{"gradient_accumulation_steps=2", "zero_optimization.overlap_comm=false",
       "cero.frozen=[\"first.bias\"]", NULL},
      MIXED,
-     READY_BACKWARD},
+     READY_BACKWARD,
+     {.ranks_per_node = 3}},
 };
 
 static void check_variant(const variant *v, const char *dtype, const char *stage, bool has_skip)
@@ -120,7 +126,7 @@ static void check_variant(const variant *v, const char *dtype, const char *stage
     external_program p;
     const char *sets[8] = {dtype, stage, v->sets[0], v->sets[1], v->sets[2], v->sets[3], NULL};
 
-    external_open(&w, MPI_COMM_WORLD, sets);
+    external_open_as(&w, MPI_COMM_WORLD, &v->world, sets);
     cero_engine *model = create_model(&w);
     external_create(&p, &w, v->memory, v->ready);
     for (int64_t step = 0; step < STEPS; step++) {
