@@ -91,6 +91,16 @@ cero_exit cero_cli_report(const cero_cli *cli, const char *command, cero_status 
     return cero_cli_exit_code(status, cli->doing, cli->path);
 }
 
+/* To the end: the signal by which a launcher ends its ranks interrupts a sleep. */
+static void wait_to_be_ended(double seconds)
+{
+    double end = cero_clock_now() + seconds;
+
+    for (double left = seconds; left > 0; left = end - cero_clock_now()) {
+        cero_clock_sleep(left);
+    }
+}
+
 void cero_cli_leave(const cero_cli *cli, const char *command, cero_context *context,
                     cero_status status)
 {
@@ -101,7 +111,7 @@ void cero_cli_leave(const cero_cli *cli, const char *command, cero_context *cont
 
     if (context == NULL) {
         // The world never came about: the rank that failed first has its own message.
-        cero_clock_sleep(status == CERO_ERR_REMOTE ? GRACE : 0);
+        wait_to_be_ended(status == CERO_ERR_REMOTE ? GRACE : 0);
         return;
     }
     if (cero_context_size(context) == 1) {
@@ -109,7 +119,7 @@ void cero_cli_leave(const cero_cli *cli, const char *command, cero_context *cont
     }
     // A rank that nobody ended speaks after all: whoever should have is gone.
     if (!cero_context_speaks(context, status)) {
-        cero_clock_sleep(GRACE);
+        wait_to_be_ended(GRACE);
     }
     (void)snprintf(name, sizeof(name), "%.32s: rank %d of %d", command, cero_context_rank(context),
                    cero_context_size(context));

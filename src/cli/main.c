@@ -13,7 +13,8 @@
 #include <string.h>
 
 static const cero_command *const commands[] = {
-    &cero_command_train,
+    &cero_command_train, // in the order of the overview
+    &cero_command_launch,
     &cero_command_generate,
     &cero_command_plan,
     &cero_command_tokenize,
@@ -242,7 +243,7 @@ static cero_status run_line(int argc, char *const *argv, cero_cli *cli, const ch
 
 int main(int argc, char **argv)
 {
-    cero_cli cli = {0};
+    cero_cli cli = {.commands = commands, .command_count = (int)CERO_COUNT_OF(commands)};
     const char *name = "";
 
     cero_log_init();
@@ -254,5 +255,5 @@ int main(int argc, char **argv)
     if (st == CERO_OK && cli.is_stopped) {
         return CERO_EXIT_TEMPORARY;
     }
-    return st == CERO_OK ? CERO_EXIT_OK : (int)cero_cli_report(&cli, name, st);
+    return st == CERO_OK ? cli.exit_code : (int)cero_cli_report(&cli, name, st);
 }

@@ -241,13 +241,23 @@ void cero_comm_count(cero_comm *comm, cero_comm_kind kind, int calls, int64_t nb
     line->seconds += seconds;
 }
 
+void cero_comm_tell(const cero_comm *comm, const cero_comm_operation *operation)
+{
+    if (comm->observer != NULL) {
+        comm->observer(comm->observer_context, operation);
+    }
+}
+
 static cero_status end(cero_comm *comm, cero_comm_kind kind, int64_t nbytes, double start,
                        cero_comm_event *event, cero_status st)
 {
     if (st == CERO_OK) {
+        double seconds = cero_clock_now() - start;
         event->state = 'd';
-        cero_comm_count(comm, kind, 1, nbytes, cero_clock_now() - start);
+        cero_comm_count(comm, kind, 1, nbytes, seconds);
         comm->counter[kind].messages += kind == CERO_COMM_RECV ? 0 : 1;
+        cero_comm_tell(comm,
+                       &(cero_comm_operation){.kind = kind, .nbytes = nbytes, .seconds = seconds});
     }
     return st;
 }
@@ -468,14 +478,30 @@ cero_comm_counter cero_comm_get_counter(const cero_comm *comm, cero_comm_kind ki
     return comm->counter[kind];
 }
 
-int64_t cero_comm_bytes_sent(const cero_comm *comm)
+cero_comm_counter cero_comm_get_total(const cero_comm *comm)
 {
-    int64_t sum = 0;
+    cero_comm_counter sum = {0};
 
     for (int kind = 0; kind < CERO_COMM_KIND_COUNT; kind++) {
-        sum += comm->counter[kind].bytes;
+        const cero_comm_counter *c = &comm->counter[kind];
+        sum.calls += c->calls;
+        sum.messages += c->messages;
+        sum.bytes += c->bytes;
+        sum.bytes_between_nodes += c->bytes_between_nodes;
+        sum.seconds += c->seconds;
     }
     return sum;
+}
+
+int64_t cero_comm_bytes_sent(const cero_comm *comm)
+{
+    return cero_comm_get_total(comm).bytes;
+}
+
+void cero_comm_set_observer(cero_comm *comm, cero_comm_observer observer, void *context)
+{
+    comm->observer = observer;
+    comm->observer_context = context;
 }
 
 bool cero_comm_get_log_line(const cero_comm *comm, int i, cero_comm_log_line *out)

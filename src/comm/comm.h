@@ -291,8 +291,24 @@ typedef struct cero_comm_counter {
 /* Not collective. */
 cero_comm_counter cero_comm_get_counter(const cero_comm *comm, cero_comm_kind kind);
 
-/* Sum over kinds. Not collective. */
+/* Sums over kinds. Not collective. */
+cero_comm_counter cero_comm_get_total(const cero_comm *comm);
 int64_t cero_comm_bytes_sent(const cero_comm *comm);
+
+/* A finished operation of this rank. */
+typedef struct cero_comm_operation {
+    cero_comm_kind kind;
+    const char *unit; /* whose parameters or gradients; NULL for other kinds */
+    int64_t nbytes;   /* payload, as in a line of the communication log */
+    double seconds;   /* in start, finish and release, waiting included */
+} cero_comm_operation;
+
+/*
+ * `observer` is told of each finished operation from now on, on the thread that runs it; NULL: nobody. It must
+ * not call the communicator. Not collective.
+ */
+typedef void (*cero_comm_observer)(void *context, const cero_comm_operation *operation);
+void cero_comm_set_observer(cero_comm *comm, cero_comm_observer observer, void *context);
 
 /* One line of the communication log: operations of one kind and size. */
 typedef struct cero_comm_log_line {

@@ -85,6 +85,8 @@ struct cero_comm {
     cero_comm_counter counter[CERO_COMM_KIND_COUNT];
     cero_comm_log_line log[CERO_COMM_LOG_LINES];
     int log_count;
+    cero_comm_observer observer; /* NULL: nobody */
+    void *observer_context;
     void *context; /* the transport's, owned by it */
 };
 
@@ -108,6 +110,7 @@ struct cero_exchange {
     int64_t nbytes_between_nodes;
     int64_t messages; /* of a run */
     bool is_started;
+    double seconds; /* of the run at hand, so far */
     /* one of these, by kind; border and source_at point to copies */
     cero_reduce_params reduce;
     cero_gather_params gather;
@@ -200,6 +203,9 @@ void cero_exchange_set_payload(cero_exchange *exchange, int64_t message_limit);
 /* Counts calls of a kind and their payload; calls 0 adds seconds to calls that were counted. */
 void cero_comm_count(cero_comm *comm, cero_comm_kind kind, int calls, int64_t nbytes,
                      double seconds);
+
+/* Tells the observer, if there is one. */
+void cero_comm_tell(const cero_comm *comm, const cero_comm_operation *operation);
 
 /* Appends an event to the ring; returns it so that its state can be moved on. */
 cero_comm_event *cero_comm_record(cero_comm *comm, const char *name, int64_t nbytes);

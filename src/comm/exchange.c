@@ -275,9 +275,22 @@ static void count_run(cero_exchange *x)
 static cero_status count_seconds(cero_exchange *x, double start, cero_status st)
 {
     if (x->comm->size > 1) {
-        cero_comm_count(x->comm, x->kind, 0, x->nbytes, cero_clock_now() - start);
+        double seconds = cero_clock_now() - start;
+        x->seconds += seconds;
+        cero_comm_count(x->comm, x->kind, 0, x->nbytes, seconds);
     }
     return st;
+}
+
+/* A run ended with its release. */
+static void tell(const cero_exchange *x)
+{
+    if (x->comm->size > 1) {
+        cero_comm_tell(x->comm, &(cero_comm_operation){.kind = x->kind,
+                                                       .unit = x->name,
+                                                       .nbytes = x->nbytes,
+                                                       .seconds = x->seconds});
+    }
 }
 
 cero_status cero_exchange_start(cero_exchange *exchange, bool is_first)
@@ -286,6 +299,7 @@ cero_status cero_exchange_start(cero_exchange *exchange, bool is_first)
 
     CERO_ASSERT(!exchange->is_started);
     exchange->is_started = true;
+    exchange->seconds = 0;
     if (exchange->comm->size > 1) {
         cero_fault_at("exchange");
         count_run(exchange);
@@ -307,5 +321,19 @@ cero_status cero_exchange_release(cero_exchange *exchange)
 
     CERO_ASSERT(exchange->is_started);
     exchange->is_started = false;
-    return count_seconds(exchange, start, exchange->comm->ops->exchange_release(exchange));
+    cero_status st =
+        count_seconds(exchange, start, exchange->comm->ops->exchange_release(exchange));
+    if (st == CERO_OK) {
+        tell(exchange);
+    }
+    return st;
+}
+
+cero_exchange_cost cero_exchange_get_cost(const cero_exchange *exchange)
+{
+    return exchange->comm->size == 1
+               ? (cero_exchange_cost){0}
+               : (cero_exchange_cost){.messages = exchange->messages,
+                                      .bytes = exchange->nbytes,
+                                      .bytes_between_nodes = exchange->nbytes_between_nodes};
 }

@@ -77,6 +77,14 @@ typedef struct cero_gather_params {
 CERO_NODISCARD cero_status cero_gather_create(cero_comm *comm, const cero_gather_params *params,
                                               cero_exchange **out);
 
+/* What this rank sends in one run; the counters of comm.h move by it. Not collective. */
+typedef struct cero_exchange_cost {
+    int64_t messages;
+    int64_t bytes;
+    int64_t bytes_between_nodes;
+} cero_exchange_cost;
+cero_exchange_cost cero_exchange_get_cost(const cero_exchange *exchange);
+
 /* Not collective; an exchange that was started must be released before. */
 void cero_exchange_destroy(cero_exchange **exchange);
 

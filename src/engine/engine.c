@@ -350,6 +350,7 @@ static cero_status run_micro_batch(cero_engine *engine, const cero_batch *batch,
 
 static cero_status train_step(cero_engine *engine, const cero_batch *batch, cero_step_stats *stats)
 {
+    cero_comm *comm = engine->context->comm;
     cero_exact loss;
     cero_zero_step_result result;
     int64_t rows = 0;
@@ -359,14 +360,19 @@ static cero_status train_step(cero_engine *engine, const cero_batch *batch, cero
     for (int64_t k = 0; k < engine->micro_batch_count; k++) {
         CERO_TRY(run_micro_batch(engine, batch, k, &loss, &rows, stats));
     }
-    CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, &loss, 1));
-    CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, CERO_COMM_SUM, &rows, 1));
+    // A rank that was faster waits here; what the update waits for is no part of it either.
+    double exchanged = cero_comm_get_total(comm).seconds;
+    CERO_TRY(cero_comm_all_reduce_exact(comm, &loss, 1));
+    CERO_TRY(cero_comm_all_reduce_i64(comm, CERO_COMM_SUM, &rows, 1));
+    double exchanged_before = cero_comm_get_total(comm).seconds;
     double start = cero_clock_now();
     // A step without a single row that counts divides by one row: its gradient is zero.
     double divisor = (double)(rows > 0 ? rows : 1) / (double)engine->train.rows;
     cero_fault_at("update");
     CERO_TRY(cero_zero_step(engine->zero, divisor, &result));
-    stats->seconds_update = cero_clock_now() - start;
+    double exchanged_after = cero_comm_get_total(comm).seconds;
+    stats->seconds_update = cero_clock_now() - start - (exchanged_after - exchanged_before);
+    stats->seconds_exchange += exchanged_after - exchanged;
     engine->step++;
     stats->step = engine->step;
     stats->loss = rows > 0 ? cero_exact_round(&loss) / (double)rows : 0;
@@ -499,6 +505,27 @@ void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out)
     cero_zero_get_summary(engine->zero, out);
 }
 
+void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out)
+{
+    cero_zero_schedule_cost(engine->train.schedule, out);
+}
+
+int64_t cero_engine_unit_count(const cero_engine *engine)
+{
+    return cero_zero_get_layout(engine->zero)->unit_count;
+}
+
+cero_engine_unit cero_engine_get_unit(const cero_engine *engine, int64_t i)
+{
+    const cero_zero_unit *unit = &cero_zero_get_layout(engine->zero)->units[i];
+    int64_t trained = unit->range[CERO_ZERO_TRAINED].numel;
+
+    return (cero_engine_unit){.name = unit->name,
+                              .numel = trained + unit->range[CERO_ZERO_FROZEN].numel,
+                              .trained_numel = trained,
+                              .is_whole = cero_zero_is_unit_whole(engine->zero, i)};
+}
+
 int64_t cero_engine_micro_batch_sample(const cero_engine *engine, int64_t index)
 {
     const cero_comm *comm = engine->context->comm;
@@ -540,6 +567,16 @@ cero_status cero_engine_profile_begin(cero_engine *engine)
 cero_status cero_engine_profile_write(const cero_engine *engine, cero_text *out)
 {
     return cero_program_profile_write(engine->train.program, out);
+}
+
+void cero_engine_profile_end(cero_engine *engine)
+{
+    cero_program_profile_end(engine->train.program);
+}
+
+bool cero_engine_profile_get(const cero_engine *engine, int64_t i, cero_program_profile *out)
+{
+    return cero_program_profile_get(engine->train.program, i, out);
 }
 
 size_t cero_engine_batch_bytes(const cero_engine *engine)

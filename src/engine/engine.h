@@ -13,6 +13,7 @@
 #include "comm/comm.h"
 #include "graph/program.h"
 #include "spec/train.h"
+#include "zero/schedule.h"
 #include "zero/zero.h"
 
 struct cero_context {
@@ -66,9 +67,13 @@ const cero_engine_plan *cero_engine_get_plan(const cero_engine *engine);
 /* The instruction list of the training program. Not collective. */
 CERO_NODISCARD cero_status cero_engine_dump(const cero_engine *engine, cero_text *out);
 
-/* Seconds by operation of the training program from now on, and the table. Not collective. */
+/* Seconds by operation of the training program from now on until end, and the table. Not collective. */
 CERO_NODISCARD cero_status cero_engine_profile_begin(cero_engine *engine);
 CERO_NODISCARD cero_status cero_engine_profile_write(const cero_engine *engine, cero_text *out);
+void cero_engine_profile_end(cero_engine *engine);
+
+/* Instruction i of the training program with what was measured; false at the end. Not collective. */
+bool cero_engine_profile_get(const cero_engine *engine, int64_t i, cero_program_profile *out);
 
 /* Bytes of all inputs of this rank's step: what a caller of cero_engine_train_batch holds. Not collective. */
 size_t cero_engine_batch_bytes(const cero_engine *engine);
@@ -145,6 +150,20 @@ cero_comm *cero_engine_comm(const cero_engine *engine);
 
 /* Stage, order of sums, bytes per step. Not collective. */
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out);
+
+/* Exchanges of a step as they are planned; zero on the meta device. Not collective. */
+void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out);
+
+/* What the model opened and closed: the parts that are gathered and recomputed together. */
+typedef struct cero_engine_unit {
+    const char *name;
+    int64_t numel; /* elements of its parameters */
+    int64_t trained_numel;
+    bool is_whole; /* its compute copies are whole on every rank */
+} cero_engine_unit;
+/* Units in model order. Not collective. */
+int64_t cero_engine_unit_count(const cero_engine *engine);
+cero_engine_unit cero_engine_get_unit(const cero_engine *engine, int64_t i);
 
 /* Not collective. */
 const cero_train_spec *cero_engine_spec(const cero_engine *engine);

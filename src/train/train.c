@@ -10,6 +10,8 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "train/comms_report.h"
+#include "train/flops_report.h"
 #include "train/monitor.h"
 #include "train/same.h"
 #include "train/step_report.h"
@@ -32,8 +34,9 @@ struct cero_trainer {
     cero_metrics *metrics;      /* NULL: no files */
     cero_monitors *monitors;    /* owned; NULL: not here */
     cero_step_report report;
-    bool has_files; /* the run directory was made */
-    bool has_begun; /* run was called */
+    cero_comms_report *comms; /* owned; NULL: not asked for, or not running */
+    bool has_files;           /* the run directory was made */
+    bool has_begun;           /* run was called */
     int64_t seq_len;
     int64_t steps;
     int64_t done;
@@ -95,6 +98,15 @@ static cero_status create_samplers(cero_trainer *trainer)
     return st == CERO_OK ? st : cero_error_prefix(st, "evaluation data: ");
 }
 
+static cero_status begin_report(cero_trainer *trainer)
+{
+    cero_step_report_params params = {.spec = cero_train_config_spec(trainer->params.config),
+                                      .comm = trainer->params.context->comm};
+
+    cero_engine_zero_cost(trainer->engine, &params.cost);
+    return cero_step_report_begin(&trainer->report, &params);
+}
+
 /* Data that hold no sample are found before anything is compiled. */
 static cero_status check_length(const cero_trainer_params *params, cero_token_stream *stream,
                                 const char *what)
@@ -134,6 +146,7 @@ cero_status cero_trainer_check_data(const cero_trainer_params *params)
 static cero_status plan_run(cero_trainer *trainer)
 {
     CERO_TRY(choose_steps(trainer));
+    CERO_TRY(begin_report(trainer));
     return allocate_batch(trainer);
 }
 
@@ -149,7 +162,6 @@ cero_status cero_trainer_create(const cero_trainer_params *params, cero_trainer 
     trainer->params = *params;
     trainer->seq_len = params->seq_len > 0 ? params->seq_len : params->model->context;
     trainer->eval_loss = (double)NAN;
-    cero_step_report_begin(&trainer->report, cero_train_config_spec(params->config));
     cero_engine_params engine = {.build = cero_engine_build_model,
                                  .context = params->model,
                                  .seq_len = trainer->seq_len,
@@ -174,6 +186,8 @@ void cero_trainer_destroy(cero_trainer **trainer)
     cero_trainer *t = *trainer;
     cero_metrics_close(&t->metrics);
     cero_monitors_close(&t->monitors);
+    cero_comms_report_end(&t->comms);
+    cero_step_report_end(&t->report);
     cero_mem_free(t->params.context->mem, t->tokens);
     cero_engine_destroy(&t->engine);
     cero_sampler_destroy(&t->eval_sampler);
@@ -383,12 +397,27 @@ static bool is_eval_due(const cero_trainer *trainer, bool is_last)
     return trainer->eval_sampler != NULL && (is_last || (every > 0 && trainer->done % every == 0));
 }
 
+/* What the step sent, and what no phase took of its time. */
+static void count_sent(const cero_trainer *trainer, const cero_comm_counter *before,
+                       cero_metrics_step *step)
+{
+    cero_comm_counter now = cero_comm_get_total(trainer->params.context->comm);
+    const cero_step_stats *t = &step->stats;
+    double other = step->step_seconds - step->seconds_data - t->seconds_forward -
+                   t->seconds_backward - t->seconds_exchange - t->seconds_update;
+
+    step->bytes_sent = now.bytes - before->bytes;
+    step->messages_sent = now.messages - before->messages;
+    step->bytes_between_nodes = now.bytes_between_nodes - before->bytes_between_nodes;
+    step->seconds_other = other > 0 ? other : 0;
+}
+
 static cero_status run_step(cero_trainer *trainer, const volatile int *stop,
                             cero_metrics_step *step)
 {
     int64_t batch_size = cero_engine_global_batch(trainer->engine);
     int64_t first = trainer->done * batch_size;
-    int64_t sent = cero_comm_bytes_sent(trainer->params.context->comm);
+    cero_comm_counter before = cero_comm_get_total(trainer->params.context->comm);
     double start = cero_clock_now();
 
     *step = (cero_metrics_step){0};
@@ -403,7 +432,7 @@ static cero_status run_step(cero_trainer *trainer, const volatile int *stop,
     step->samples = first + batch_size;
     step->step_tokens = batch_size * trainer->seq_len;
     step->tokens = step->samples * trainer->seq_len;
-    step->bytes_sent = cero_comm_bytes_sent(trainer->params.context->comm) - sent;
+    count_sent(trainer, &before, step);
     CERO_TRY(agree_stop(trainer, stop));
     bool is_last = trainer->done == trainer->steps || trainer->stopped_by != 0;
     if (is_eval_due(trainer, is_last)) {
@@ -431,34 +460,94 @@ static cero_status tell(cero_trainer *trainer, const cero_metrics_step *step)
     if (trainer->params.visitor != NULL) {
         trainer->params.visitor(trainer->params.visitor_context, step);
     }
-    cero_step_report_add(&trainer->report, step);
-    return CERO_OK;
+    return cero_step_report_add(&trainer->report, step);
+}
+
+static bool is_speaker(const cero_trainer *trainer)
+{
+    return cero_comm_rank(trainer->params.context->comm) == 0;
 }
 
 /* What is done before the first step, once. */
 static cero_status begin(cero_trainer *trainer)
 {
+    const cero_train_spec *spec = cero_train_config_spec(trainer->params.config);
+
     if (trainer->params.is_profiling) {
         CERO_TRY(cero_engine_profile_begin(trainer->engine));
     }
-    if (!trainer->has_begun && cero_train_config_spec(trainer->params.config)->dump_state) {
+    if (!trainer->has_begun && spec->dump_state && is_speaker(trainer)) {
         CERO_TRY(cero_step_report_config(trainer->params.config));
     }
     trainer->has_begun = true;
+    return cero_comms_report_begin(spec, trainer->params.context->comm, &trainer->comms);
+}
+
+/* True when the next step is that of `flops_profiler`. */
+static bool is_profile_due(const cero_trainer *trainer)
+{
+    const cero_train_spec *spec = cero_train_config_spec(trainer->params.config);
+
+    return spec->flops_profiler_enabled && is_speaker(trainer) &&
+           trainer->done + 1 == spec->flops_profiler_profile_step;
+}
+
+static cero_status report_profile(cero_trainer *trainer, const cero_metrics_step *step)
+{
+    const cero_comm *comm = trainer->params.context->comm;
+    cero_flops_report_params params = {.spec = cero_train_config_spec(trainer->params.config),
+                                       .engine = trainer->engine,
+                                       .step = step,
+                                       .model = trainer->params.model->name,
+                                       .rank = cero_comm_rank(comm),
+                                       .size = cero_comm_size(comm)};
+
+    if (!trainer->params.is_profiling) {
+        cero_engine_profile_end(trainer->engine);
+    }
+    return cero_flops_report_deliver(&params);
+}
+
+static cero_status run_steps(cero_trainer *trainer, const volatile int *stop)
+{
+    cero_metrics_step step;
+
+    CERO_TRY(agree_stop(trainer, stop));
+    while (trainer->done < trainer->steps && trainer->stopped_by == 0) {
+        bool is_profiled = is_profile_due(trainer);
+        if (is_profiled && !trainer->params.is_profiling) {
+            CERO_TRY(cero_engine_profile_begin(trainer->engine));
+        }
+        CERO_TRY(run_step(trainer, stop, &step));
+        if (is_profiled) {
+            CERO_TRY(report_profile(trainer, &step));
+        }
+        CERO_TRY(tell(trainer, &step));
+    }
     return CERO_OK;
+}
+
+static cero_status report_comms(const cero_trainer *trainer)
+{
+    cero_text text = {0};
+    cero_status st = cero_comms_report_write(trainer->comms, &text);
+
+    if (st == CERO_OK) {
+        cero_step_report_lines(text.data);
+    }
+    cero_text_cleanup(&text);
+    return st;
 }
 
 cero_status cero_trainer_run(cero_trainer *trainer, const volatile int *stop)
 {
-    cero_metrics_step step;
-
     CERO_TRY(begin(trainer));
-    CERO_TRY(agree_stop(trainer, stop));
-    while (trainer->done < trainer->steps && trainer->stopped_by == 0) {
-        CERO_TRY(run_step(trainer, stop, &step));
-        CERO_TRY(tell(trainer, &step));
+    cero_status st = run_steps(trainer, stop);
+    if (st == CERO_OK && trainer->comms != NULL && is_speaker(trainer)) {
+        st = report_comms(trainer);
     }
-    return CERO_OK;
+    cero_comms_report_end(&trainer->comms);
+    return st;
 }
 
 /* Which elements the rank that writes a file wants next; param -1: no more. */

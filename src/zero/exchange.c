@@ -191,13 +191,18 @@ cero_status cero_zero_spread_finish(cero_zero *zero)
     return CERO_OK;
 }
 
+bool cero_zero_is_unit_whole(const cero_zero *zero, int64_t unit)
+{
+    return zero->place[unit].is_whole;
+}
+
 void cero_zero_get_summary(const cero_zero *zero, cero_zero_summary *out)
 {
     double share = (double)(zero->size - 1) / (double)zero->size;
     double size = (double)cero_dtype_size(zero->dtype);
     double trained = (double)zero->layout.trained_numel;
-    double sums =
-        zero->is_local ? trained * sizeof(float) : trained * size * (double)zero->micro_batches;
+    double global_sums = trained * size * (double)zero->micro_batches;
+    double sums = zero->is_local ? trained * sizeof(float) : global_sums;
     double gathered = 0;
 
     *out = (cero_zero_summary){
@@ -209,6 +214,8 @@ void cero_zero_get_summary(const cero_zero *zero, cero_zero_summary *out)
                  : zero->order == CERO_EXCHANGE_NODE ? "node"
                                                      : "global",
         .is_shared = zero->is_shared,
+        .gradient_bytes = share * sums,
+        .gradient_bytes_global = share * global_sums,
     };
     for (int64_t u = 0; u < zero->layout.unit_count; u++) {
         const cero_zero_range *range = zero->layout.units[u].range;

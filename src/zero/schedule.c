@@ -97,19 +97,24 @@ static int compare_intervals(const void *a, const void *b)
 }
 
 /*
- * A gather starts at the use of an earlier interval, as far ahead as the limits allow. Ahead of need go at most
- * stage3_prefetch_bucket_size elements, and no more than an eighth of the model, so that stage 3 never holds
- * more than stage 2.
+ * Ahead of need go at most stage3_prefetch_bucket_size elements, and no more than an eighth of the model, so
+ * that stage 3 never holds more than stage 2.
  */
+int64_t cero_zero_ahead_limit(const cero_zero *zero)
+{
+    int64_t eighth = zero->layout.numel / 8;
+    int64_t asked = zero->spec->stage3_prefetch_bucket_size;
+
+    return asked < eighth ? asked : eighth;
+}
+
+/* A gather starts at the use of an earlier interval, as far ahead as the limits allow. */
 static void choose_starts(cero_zero_schedule *s)
 {
     const cero_train_spec *spec = s->zero->spec;
-    int64_t ahead_limit = s->zero->layout.numel / 8;
+    int64_t ahead_limit = cero_zero_ahead_limit(s->zero);
     int64_t next = 0;
 
-    if (spec->stage3_prefetch_bucket_size < ahead_limit) {
-        ahead_limit = spec->stage3_prefetch_bucket_size;
-    }
     for (int64_t j = 0; j < s->interval_count; j++) {
         int64_t now = s->intervals[j].first;
         int64_t ahead = 0;

@@ -38,6 +38,9 @@ struct cero_zero_schedule {
     int64_t staged_count;
 };
 
+/* Elements that may be gathered ahead of use. */
+int64_t cero_zero_ahead_limit(const cero_zero *zero);
+
 typedef enum cero_zero_node_kind {
     CERO_ZERO_GATHER_START = 0,
     CERO_ZERO_GATHER_FINISH = 1,

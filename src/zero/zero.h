@@ -66,13 +66,18 @@ typedef struct cero_zero_summary {
     int rank;
     int size;
     int node_count;
-    const char *order;     /* "global", "node", "local" */
-    bool is_shared;        /* compute copies live once per node */
-    int64_t whole_units;   /* stage 3: units that are small enough to stay whole */
-    double bytes_per_step; /* that this rank sends in a step, without small messages */
+    const char *order;            /* "global", "node", "local" */
+    bool is_shared;               /* compute copies live once per node */
+    int64_t whole_units;          /* stage 3: units that are small enough to stay whole */
+    double bytes_per_step;        /* that this rank sends in a step, without small messages */
+    double gradient_bytes;        /* of these, gradients */
+    double gradient_bytes_global; /* what they would be in the order "global" */
 } cero_zero_summary;
 /* Not collective. */
 void cero_zero_get_summary(const cero_zero *zero, cero_zero_summary *out);
+
+/* True when every rank holds the compute copies of a unit whole. Not collective. */
+bool cero_zero_is_unit_whole(const cero_zero *zero, int64_t unit);
 
 /*
  * Addresses of compute copies and of gradients by parameter index. NULL for frozen parameters, and for what

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank that fails or goes silent in the midst of an exchange ends it on all others with an error that names the
- * rank; what was under way can be destroyed, and lands nowhere.
+ * A rank that fails, goes silent or astray in the midst of an exchange ends it on all others with an error that
+ * names the rank; what was under way can be destroyed, and lands nowhere.
  *
  * One case for a process: "absent" ranks never start, "leaving" ones start and go no further, "silent" ones say
- * nothing. The second argument is the exchange, the third the way: in shared memory, by node, by messages.
+ * nothing, "astray" ones start another exchange in its place. The second argument is the exchange, the third the
+ * way: in shared memory, by node, by messages.
  */
 // RUN: np=2,3 args=absent reduce shared
 // RUN: np=2,3 args=leaving reduce shared
@@ -17,10 +18,12 @@
 // RUN: np=3 args=absent gather node
 // RUN: np=3 args=leaving gather node
 // RUN: np=3 args=leaving gather messages
+// RUN: np=2,3 args=astray reduce shared
 // RUN: np=2 args=silent reduce shared
 // RUN: np=2 args=silent gather messages
 #include "mpi/exchange_cases.h"
 
+#include <mpi.h>
 #include <time.h>
 
 enum {
@@ -38,49 +41,82 @@ static cero_comm_buffer *source;
 static float *sum;
 static char *landing;
 static cero_exchange *x;
+static cero_exchange *other;
 
-static void open_exchange(void)
+static cero_exchange *open_gather(const char *name, const int64_t *border)
 {
-    int64_t border[MAX_RANKS + 1];
     size_t source_at[MAX_RANKS];
+    cero_exchange *out = NULL;
 
-    for (int r = 0; r <= w.size; r++) {
-        border[r] = (int64_t)r * PART;
-        source_at[r % MAX_RANKS] = (size_t)r * PART * sizeof(float);
+    for (int r = 0; r < w.size; r++) {
+        source_at[r] = (size_t)border[r] * sizeof(float);
     }
-    assert_ok(cero_comm_buffer_create(
-        w.comm,
-        &(cero_comm_buffer_params){
-            .mem = w.mem, .nbytes = (size_t)border[w.size] * sizeof(float), .what = "a unit"},
-        &source));
-    if (is_gather) {
-        assert_ok(cero_gather_create(w.comm,
-                                     &(cero_gather_params){.name = "h.7",
-                                                           .device = w.device,
-                                                           .element_size = sizeof(float),
-                                                           .border = border,
-                                                           .source = source,
-                                                           .source_at = source_at,
-                                                           .dest = source},
-                                     &x));
-        return;
-    }
-    cero_reduce_params params = {.name = "h.7",
+    assert_ok(cero_gather_create(w.comm,
+                                 &(cero_gather_params){.name = name,
+                                                       .device = w.device,
+                                                       .element_size = sizeof(float),
+                                                       .border = border,
+                                                       .source = source,
+                                                       .source_at = source_at,
+                                                       .dest = source},
+                                 &out));
+    return out;
+}
+
+static cero_exchange *open_reduce(const char *name, const int64_t *border)
+{
+    cero_reduce_params params = {.name = name,
                                  .device = w.device,
                                  .dtype = CERO_DTYPE_F32,
                                  .border = border,
                                  .source = source,
                                  .bucket = (int64_t)w.size * PART / PIECES,
                                  .order = order};
+    cero_exchange *out = NULL;
+
     sum = cero_new(PART, sizeof(float));
     landing = cero_new(1, cero_reduce_landing_bytes(w.comm, &params) + 1);
     params.sum = sum;
     params.landing = landing;
-    assert_ok(cero_reduce_create(w.comm, &params, &x));
+    assert_ok(cero_reduce_create(w.comm, &params, &out));
+    return out;
 }
 
-static void close_exchange(void)
+/* Nobody finds an error while another rank is still in the calls before. */
+static void meet_last(void)
 {
+    char word = 0;
+
+    for (int r = 0; r < w.size - 1; r++) {
+        if (w.rank == w.size - 1) {
+            assert_ok(cero_comm_recv(w.comm, r, 1, &word, 1));
+        } else if (w.rank == r) {
+            assert_ok(cero_comm_send(w.comm, w.size - 1, 1, &word, 1));
+        }
+    }
+}
+
+/* The exchange of the case, and another that goes the other way. */
+static void open_exchanges(void)
+{
+    int64_t border[MAX_RANKS + 1];
+
+    for (int r = 0; r <= w.size; r++) {
+        border[r] = (int64_t)r * PART;
+    }
+    assert_ok(cero_comm_buffer_create(
+        w.comm,
+        &(cero_comm_buffer_params){
+            .mem = w.mem, .nbytes = (size_t)border[w.size] * sizeof(float), .what = "a unit"},
+        &source));
+    x = is_gather ? open_gather("h.7", border) : open_reduce("h.7", border);
+    other = is_gather ? open_reduce("h.8", border) : open_gather("h.8", border);
+    meet_last();
+}
+
+static void close_exchanges(void)
+{
+    cero_exchange_destroy(&other);
     cero_exchange_destroy(&x);
     cero_comm_buffer_destroy(&source);
     cero_delete(sum);
@@ -95,14 +131,14 @@ static void nap(long milliseconds)
 }
 
 /* Until an error; what a rank gave before it left may do for the first. */
-static cero_status run_twice(void)
+static cero_status run_twice(cero_exchange *exchange)
 {
     cero_status st = CERO_OK;
 
     for (int k = 0; k < 2 && st == CERO_OK; k++) {
-        st = cero_exchange_start(x, true);
-        st = st == CERO_OK ? cero_exchange_finish(x) : st;
-        st = st == CERO_OK ? cero_exchange_release(x) : st;
+        st = cero_exchange_start(exchange, true);
+        st = st == CERO_OK ? cero_exchange_finish(exchange) : st;
+        st = st == CERO_OK ? cero_exchange_release(exchange) : st;
     }
     return st;
 }
@@ -122,18 +158,34 @@ static void misbehave(void)
                      CERO_ERR_IO);
 }
 
+/* All ranks hear which exchanges met, and where. */
+static void run_astray(void)
+{
+    bool is_last = w.rank == w.size - 1;
+
+    assert_true(run_twice(is_last ? other : x) != CERO_OK);
+    assert_non_null(strstr(cero_error_message(), "ranks are out of step: exchange 1 is"));
+    assert_non_null(strstr(cero_error_message(), is_gather ? "gather h.7" : "reduce h.7"));
+    assert_non_null(strstr(cero_error_message(), is_gather ? "reduce h.8" : "gather h.8"));
+    close_exchanges();
+}
+
 static void test_case(void **state)
 {
     char expected[64];
 
     CERO_UNUSED(state);
-    open_exchange();
-    if (w.rank == w.size - 1) {
-        misbehave();
-        close_exchange();
+    open_exchanges();
+    if (strcmp(what, "astray") == 0) {
+        run_astray();
         return;
     }
-    cero_status st = run_twice();
+    if (w.rank == w.size - 1) {
+        misbehave();
+        close_exchanges();
+        return;
+    }
+    cero_status st = run_twice(x);
     if (strcmp(what, "silent") == 0) {
         assert_int_equal(st, CERO_ERR_COMM);
         (void)snprintf(expected, sizeof(expected), "no sign of life from rank %d", w.size - 1);
@@ -145,7 +197,7 @@ static void test_case(void **state)
                        w.size - 1);
         assert_non_null(strstr(cero_error_message(), expected));
     }
-    close_exchange();
+    close_exchanges();
 }
 
 int main(int argc, char **argv)

@@ -7,6 +7,8 @@
 // RUN: np=1,2,3,4,6
 #include "mpi/exchange_cases.h"
 
+#include <mpi.h>
+
 typedef struct gather_case {
     uint64_t seed;
     size_t size; /* of an element */

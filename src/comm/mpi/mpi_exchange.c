@@ -31,7 +31,7 @@ cero_status cero_mpi_exchange_prepare(cero_mpi_exchange *x)
                "no memory for the exchange of %s", x->base.name);
     for (int r = 0; r < comm->size; r++) {
         if (r != comm->rank && cero_exchange_is_near(comm, comm->rank, r)) {
-            x->near[x->near_count++] = r;
+            x->near[x->near_count++].rank = r;
         }
     }
     (void)snprintf(x->label, sizeof(x->label), "%s %s",
@@ -184,8 +184,8 @@ bool cero_mpi_has_flag(const cero_mpi_exchange *x, int rank, cero_mpi_flag flag)
 int cero_mpi_without_flag(const cero_mpi_exchange *x, cero_mpi_flag flag)
 {
     for (int k = 0; k < x->near_count; k++) {
-        if (!cero_mpi_has_flag(x, x->near[k], flag)) {
-            return x->near[k];
+        if (!cero_mpi_has_flag(x, x->near[k].rank, flag)) {
+            return x->near[k].rank;
         }
     }
     return -1;
@@ -206,6 +206,32 @@ static bool is_over(const cero_mpi_exchange *x)
     return x->is_finished && x->is_done && cero_mpi_streams_peer(x->send, x->send_count) < 0;
 }
 
+/*
+ * Which near ranks have started this run. The n-th exchange of all ranks is the same: where a program took another
+ * way on one of them, that is said instead of adding what does not belong together.
+ */
+static cero_status look_for_ready(cero_mpi_exchange *x)
+{
+    bool is_ready = true;
+
+    for (int k = 0; k < x->near_count && !x->is_ready; k++) {
+        cero_mpi_near *near = &x->near[k];
+        if (!near->is_ready && cero_mpi_has_flag(x, near->rank, CERO_MPI_READY)) {
+            const char *label =
+                cero_mpi_of(x->base.comm)->control[near->rank]->label[slot_of(x->id)];
+            CERO_CHECK(strncmp(label, x->label, sizeof(x->label)) == 0, CERO_ERR_COMM,
+                       "ranks are out of step: exchange %lld is \"%s\" on rank %d and \"%.*s\" on "
+                       "rank %d; all ranks must start the same exchanges in the same order",
+                       (long long)x->id, x->label, x->base.comm->rank, CERO_COMM_MAX_NAME, label,
+                       near->rank);
+            near->is_ready = true;
+        }
+        is_ready = is_ready && near->is_ready;
+    }
+    x->is_ready = x->is_ready || is_ready;
+    return CERO_OK;
+}
+
 /* Moves on; a failure is kept, since it may be found where nobody asks for this exchange. */
 static cero_status advance(cero_mpi_exchange *x)
 {
@@ -217,8 +243,10 @@ static cero_status advance(cero_mpi_exchange *x)
     if (is_over(x)) {
         return CERO_OK;
     }
-    x->is_ready = x->is_ready || cero_mpi_without_flag(x, CERO_MPI_READY) < 0;
-    x->failure = x->advance(x);
+    x->failure = look_for_ready(x);
+    if (x->failure == CERO_OK) {
+        x->failure = x->advance(x);
+    }
     if (x->failure != CERO_OK) {
         (void)snprintf(x->message, sizeof(x->message), "%s", cero_error_message());
     } else if (x->is_done && !was_done) {
@@ -278,9 +306,13 @@ cero_status cero_mpi_exchange_start(cero_exchange *exchange, bool is_first)
     x->is_ready = false;
     x->is_finished = false;
     x->is_done = false;
+    for (int k = 0; k < x->near_count; k++) {
+        x->near[k].is_ready = false;
+    }
     reset_streams(x->send, x->send_count);
     reset_streams(x->recv, x->recv_count);
     x->begin(x);
+    memcpy(mpi->own->label[slot], x->label, sizeof(x->label));
     mpi->active[slot] = x;
     (void)event_of(x);
     cero_mpi_set_flag(x, CERO_MPI_READY);

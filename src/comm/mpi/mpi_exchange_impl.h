@@ -38,6 +38,12 @@ typedef struct cero_mpi_stream {
     MPI_Request request[CERO_MPI_IN_FLIGHT];
 } cero_mpi_stream;
 
+/* Another rank whose memory is read in place. */
+typedef struct cero_mpi_near {
+    int rank;
+    bool is_ready; /* it has started this run too */
+} cero_mpi_near;
+
 typedef struct cero_mpi_exchange cero_mpi_exchange;
 
 struct cero_mpi_exchange {
@@ -51,7 +57,7 @@ struct cero_mpi_exchange {
     int send_count;
     cero_mpi_stream *recv; /* owned, [recv_count] */
     int recv_count;
-    int *near; /* owned, [near_count]: the other ranks whose memory is read in place */
+    cero_mpi_near *near; /* owned, [near_count] */
     int near_count;
     char label[CERO_COMM_MAX_NAME];
     /* Of a run: */
@@ -59,7 +65,7 @@ struct cero_mpi_exchange {
     int64_t sequence; /* of its event in the ring */
     cero_comm_event *event;
     bool is_first;
-    bool is_ready;    /* all near ranks have started it too */
+    bool is_ready;    /* all near ranks are */
     bool is_finished; /* the output is there */
     bool is_done;     /* nothing of near ranks is read any more */
     cero_status failure;

@@ -38,6 +38,7 @@ typedef struct cero_mpi_control {
     _Alignas(64) _Atomic int64_t ready[CERO_MPI_SLOTS]; /* input may be read */
     _Atomic int64_t landed[CERO_MPI_SLOTS]; /* what this rank received for its node may be read */
     _Atomic int64_t done[CERO_MPI_SLOTS];   /* this rank reads no peer's memory any more */
+    char label[CERO_MPI_SLOTS][CERO_COMM_MAX_NAME]; /* which exchange it is; written before ready */
 } cero_mpi_control;
 
 /*
@@ -245,7 +246,7 @@ void cero_mpi_tell(cero_status status, const char *message);
 /* Monotonic nanoseconds. */
 int64_t cero_mpi_now(void);
 
-/* The error of a wait without a sign of life, in mpi_report.c. Returns COMM. */
+/* The error of a wait without a sign of life, in mpi_report.c: COMM on the rank that reports, else REMOTE. */
 cero_status cero_mpi_report(cero_comm *comm, int peer, int64_t begun, const cero_comm_event *event);
 
 /* Shared memory and nodes, in mpi_node.c. */
