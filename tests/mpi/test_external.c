@@ -323,6 +323,31 @@ static void test_gathered_together(void **state)
     external_close(&w);
 }
 
+/* Forward and backward gather the same units in other orders: each finds its old place, and nothing is planned. */
+static void test_gathered_again(void **state)
+{
+    static const char *const order[][2] = {{"first", "second"}, {"second", "first"}};
+    external_world w;
+    external_program p;
+    uint64_t calls = 0;
+
+    CERO_UNUSED(state);
+    external_open(&w, MPI_COMM_WORLD, (const char *const[]){"zero_optimization.stage=3", NULL});
+    external_create(&p, &w, ENGINES, READY_NEVER);
+    for (int round = 0; round < 4; round++) {
+        for (int k = 0; k < 2; k++) {
+            assert_ok(cero_engine_gather_unit(p.engine, order[round % 2][k]));
+        }
+        for (int k = 0; k < 2; k++) {
+            assert_ok(cero_engine_release_unit(p.engine, order[round % 2][k]));
+        }
+        calls = round == 0 ? cero_mem_calls() : calls;
+    }
+    assert_int_equal(cero_mem_calls(), calls);
+    cero_engine_destroy(&p.engine);
+    external_close(&w);
+}
+
 /* Weights that are set show in the program's memory, rounded as compute copies are. */
 static void test_set_param(void **state)
 {
@@ -356,6 +381,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_rooms),
         cmocka_unit_test(test_gathered_together),
+        cmocka_unit_test(test_gathered_again),
         cmocka_unit_test(test_set_param),
     };
 
