@@ -93,7 +93,7 @@ int main(void)
 
     cero_status st = cero_context_create(NULL, &context);
     if (st == CERO_OK) {
-        st = cero_config_create(NULL, overrides, 3, &config);
+        st = cero_config_create(context, NULL, overrides, 3, &config);
     }
     if (st == CERO_OK) {
         st = cero_engine_create(context, config, &params, &engine);

@@ -228,7 +228,7 @@ int main(int argc, char **argv)
     }
     cero_status st = cero_context_create(NULL, &context);
     if (st == CERO_OK) {
-        st = cero_config_create(NULL, overrides, 6, &config);
+        st = cero_config_create(context, NULL, overrides, 6, &config);
     }
     if (st == CERO_OK) {
         st = cero_engine_create(context, config, &params, &engine);

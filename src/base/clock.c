@@ -21,3 +21,11 @@ double cero_clock_wall(void)
 {
     return seconds(CLOCK_REALTIME);
 }
+
+void cero_clock_sleep(double seconds)
+{
+    struct timespec t = {.tv_sec = (time_t)seconds,
+                         .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+
+    (void)nanosleep(&t, NULL);
+}

@@ -9,4 +9,7 @@ double cero_clock_now(void);
 /* Seconds since 1970, for file names and event files. */
 double cero_clock_wall(void);
 
+/* Waits about that long; for polling loops. */
+void cero_clock_sleep(double seconds);
+
 #endif

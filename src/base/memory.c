@@ -83,6 +83,11 @@ cero_status cero_mem_create(size_t budget, cero_mem **out)
     return CERO_OK;
 }
 
+void cero_mem_set_budget(cero_mem *mem, size_t budget)
+{
+    mem->budget = budget;
+}
+
 void cero_mem_destroy(cero_mem **mem)
 {
     if (mem == NULL || *mem == NULL) {
@@ -104,7 +109,8 @@ static void usage_add(cero_mem_usage *usage, size_t nbytes)
 static cero_status check_budget(const cero_mem *mem, size_t nbytes, cero_mem_category category,
                                 const char *what)
 {
-    if (mem->budget != 0 && nbytes > mem->budget - mem->total.current) {
+    if (mem->budget != 0 &&
+        (mem->total.current > mem->budget || nbytes > mem->budget - mem->total.current)) {
         return CERO_FAIL(CERO_ERR_NOMEM,
                          "%s: %zu bytes of category %s asked for, %zu of the budget of %zu bytes "
                          "are in use",

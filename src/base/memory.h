@@ -27,6 +27,9 @@ typedef struct cero_mem_usage {
 /* Creates an account. `budget` in bytes bounds the sum of all categories; 0 means no bound. */
 CERO_NODISCARD cero_status cero_mem_create(size_t budget, cero_mem **out);
 
+/* Changes the bound; 0 means none. What is in use stays. */
+void cero_mem_set_budget(cero_mem *mem, size_t budget);
+
 /* Destroys the account. Every allocation must have been freed (asserted in debug builds). */
 void cero_mem_destroy(cero_mem **mem);
 

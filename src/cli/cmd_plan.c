@@ -28,13 +28,20 @@ static cero_status run(cero_cli *cli, void *values)
     cero_cli_at(cli, CERO_CLI_READING_CONFIG, o->model);
     CERO_TRY(cero_model_spec_resolve(o->model, &model));
     cero_cli_at(cli, CERO_CLI_READING_CONFIG, o->config);
-    CERO_TRY_GOTO(
-        cero_config_create(o->config, (const char *const *)o->set.word, o->set.count, &config),
-        out);
+    CERO_TRY_GOTO(cero_train_config_create(
+                      &(cero_train_config_params){.path = o->config,
+                                                  .overrides = (const char *const *)o->set.word,
+                                                  .override_count = o->set.count,
+                                                  .dp_size = (int)o->world},
+                      &config),
+                  out);
     cero_cli_at(cli, CERO_CLI_WORKING, NULL);
     CERO_TRY_GOTO(cero_run_plan_create(&(cero_plan_params){.model = &model,
                                                            .config = config,
                                                            .seq_len = o->seq_len,
+                                                           .world_size = (int)o->world,
+                                                           .world_rank = (int)o->rank,
+                                                           .ranks_per_node = (int)o->ranks_per_node,
                                                            .no_eval = !o->eval},
                                        &plan),
                   out);

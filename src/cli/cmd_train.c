@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `cero train`: reads config, model and data, runs the loop, leaves metrics, log and the model.
+ * `cero train`: reads config, model and data, runs the loop, leaves metrics, log and the model. Under mpirun,
+ * srun or `cero launch` it is one rank of the run: rank 0 speaks and writes what there is one of.
  *
- * SIGINT and SIGTERM end the run after the step at hand, with the export; a second one ends at once.
+ * SIGINT, SIGTERM and SIGUSR1 end the run after the step at hand, with the export; a second one ends at
+ * once. SIGUSR1 is what mpirun and srun hand through to the ranks.
  */
 #include "base/file.h"
 #include "base/log.h"
@@ -10,6 +12,7 @@
 #include "cli/progress.h"
 #include "cli/run_options.h"
 #include "cli/train_summary.h"
+#include "cli/world_summary.h"
 #include "train/run_log.h"
 #include "train/train.h"
 
@@ -48,6 +51,11 @@ typedef struct train_run {
     char seed_text[64];
 } train_run;
 
+static bool is_speaker(const train_run *run)
+{
+    return cero_context_rank(run->context) == 0;
+}
+
 static bool has_file(const char *dir, const char *name)
 {
     char *path = cero_file_join(dir, name);
@@ -74,7 +82,7 @@ static cero_status read_config(train_run *run)
         sets[count++] = run->seed_text;
     }
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, o->config);
-    return cero_config_create(o->config, sets, count, &run->config);
+    return cero_config_create(run->context, o->config, sets, count, &run->config);
 }
 
 /* A model that starts from nothing ends its documents with the tokenizer's token, not its description's. */
@@ -143,25 +151,13 @@ static void visit(void *context, const cero_metrics_step *step)
         .skipped = step->stats.skipped,
     };
 
-    if (!run->cli->common.quiet) {
+    if (!run->cli->common.quiet && is_speaker(run)) {
         cero_progress_update(&run->progress, &shown);
     }
     if (step->has_eval) {
         cero_log(CERO_LOG_INFO, "train", "step %lld: evaluation loss %.6f, perplexity %.4f",
                  (long long)step->stats.step, step->eval_loss, exp(step->eval_loss));
     }
-}
-
-/* Data that hold no sample are found before anything is compiled. */
-static cero_status check_length(const train_run *run, cero_token_stream *stream, const char *what)
-{
-    int64_t seq_len = run->options->seq_len > 0 ? run->options->seq_len : run->model.context;
-    cero_sampler *sampler = NULL;
-    cero_status st =
-        cero_sampler_create(stream, &(cero_sampler_params){.seq_len = seq_len}, &sampler);
-
-    cero_sampler_destroy(&sampler);
-    return st == CERO_OK ? st : cero_error_prefix(st, "%s data: ", what);
 }
 
 static cero_status create_trainer(train_run *run)
@@ -179,16 +175,16 @@ static cero_status create_trainer(train_run *run)
         .order =
             o->order == CERO_CLI_ORDER_SEQUENTIAL ? CERO_SAMPLER_SEQUENTIAL : CERO_SAMPLER_SHUFFLED,
         .eval_every = o->eval_every,
+        .has_weights = run->has_weights,
         .is_profiling = o->profile,
         .visitor = visit,
         .visitor_context = run,
     };
 
+    cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
+    CERO_TRY(cero_trainer_check_options(&params));
     cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->data.word[0]);
-    CERO_TRY(check_length(run, run->data, "training"));
-    if (run->eval_data != NULL) {
-        CERO_TRY(check_length(run, run->eval_data, "evaluation"));
-    }
+    CERO_TRY(cero_trainer_check_data(&params));
     // What model and config contradict each other in comes out while they are compiled.
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
     CERO_TRY(cero_trainer_create(&params, &run->trainer));
@@ -204,7 +200,9 @@ static cero_status create_trainer(train_run *run)
 static cero_status open_log(train_run *run)
 {
     bool is_terminal = isatty(STDERR_FILENO) != 0;
-    cero_log_level level = run->cli->common.quiet ? CERO_LOG_ERROR : CERO_LOG_INFO;
+    cero_log_level level = run->cli->common.quiet ? CERO_LOG_ERROR
+                           : is_speaker(run)      ? CERO_LOG_INFO
+                                                  : CERO_LOG_WARN;
 
     cero_progress_begin(&run->progress,
                         &(cero_progress_params){
@@ -217,6 +215,7 @@ static cero_status open_log(train_run *run)
                         });
     cero_cli_at(run->cli, CERO_CLI_CREATING, run->options->out);
     return cero_run_log_open(&(cero_run_log_params){.dir = run->options->out,
+                                                    .rank = cero_context_rank(run->context),
                                                     .terminal_level = level,
                                                     .next = cero_progress_log_sink,
                                                     .next_context = &run->progress},
@@ -247,30 +246,69 @@ static void summarise_data(const train_run *run, cero_text *text)
     }
 }
 
-static cero_status say_summary(train_run *run)
+static cero_status write_summary(const train_run *run, const cero_world_facts *facts,
+                                 cero_text *text)
 {
     const cero_engine *engine = cero_trainer_engine(run->trainer);
     const char *unused = cero_engine_unused_param(engine, 0);
-    cero_text text = {0};
 
     cero_summary_model(&run->model,
-                       run->has_weights ? "weights from the directory" : "initial weights", &text);
-    cero_summary_training(run->config, engine, &text);
-    summarise_data(run, &text);
-    cero_summary_memory(cero_engine_get_plan(engine), &text);
+                       run->has_weights ? "weights from the directory" : "initial weights", text);
+    cero_summary_world(facts, text);
+    cero_summary_training(run->config, engine, facts->size, text);
+    summarise_data(run, text);
+    cero_summary_zero(facts, text);
+    cero_summary_memory(facts, text);
+    cero_summary_idle_keys(facts, text);
     for (int i = 0; unused != NULL; unused = cero_engine_unused_param(engine, ++i)) {
-        cero_text_printf(&text, "unused     %s takes no part in the loss\n", unused);
+        cero_text_printf(text, "unused     %s takes no part in the loss\n", unused);
     }
-    cero_status st = cero_text_finish(&text);
+    CERO_TRY(cero_text_finish(text));
+    text->data[text->length - 1] = '\0'; // the log ends the last line itself
+    return CERO_OK;
+}
+
+/* One rank speaks for all: to its log, and to the terminal. */
+static cero_status say_facts(train_run *run, const cero_world_facts *facts)
+{
+    cero_text summary = {0};
+    cero_text warnings = {0};
+    cero_status st = write_summary(run, facts, &summary);
+
     if (st == CERO_OK) {
-        text.data[text.length - 1] = '\0'; // the log ends the last line itself
-        cero_run_log_write(run->log, text.data);
+        cero_run_log_write(run->log, summary.data);
         if (!run->cli->common.quiet) {
-            (void)fprintf(stderr, "%s\n", text.data);
+            (void)fprintf(stderr, "%s\n", summary.data);
         }
+        cero_summary_warnings(facts, &warnings);
     }
-    cero_text_cleanup(&text);
+    for (const char *p = warnings.data; p != NULL && *p != '\0';) {
+        size_t length = strcspn(p, "\n");
+        cero_log(CERO_LOG_WARN, "train", "%.*s", (int)length, p);
+        p += length + (p[length] == '\n' ? 1 : 0);
+    }
+    cero_text_cleanup(&warnings);
+    cero_text_cleanup(&summary);
     return st;
+}
+
+static cero_status say_summary(train_run *run)
+{
+    cero_world_facts facts = {0};
+    cero_status st =
+        cero_world_facts_gather(run->context, run->config, cero_trainer_engine(run->trainer),
+                                cero_trainer_steps(run->trainer), &facts);
+
+    if (st == CERO_OK && is_speaker(run)) {
+        st = say_facts(run, &facts);
+    }
+    cero_world_facts_cleanup(&facts);
+    return st;
+}
+
+static const char *signal_name(int number)
+{
+    return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
 }
 
 static void catch_signals(void)
@@ -280,6 +318,7 @@ static void catch_signals(void)
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGUSR1, &action, NULL);
 }
 
 static cero_status export_model(train_run *run)
@@ -323,9 +362,10 @@ static cero_status run_training(train_run *run)
     cero_progress_end(&run->progress);
     CERO_TRY(st);
     int64_t done = cero_trainer_steps_done(run->trainer);
-    if (stop_signal != 0) {
+    int signal_number = cero_trainer_stopped_by(run->trainer);
+    if (signal_number != 0 && is_speaker(run)) {
         cero_log(CERO_LOG_WARN, "train", "stopped by %s after step %lld of %lld",
-                 stop_signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)done,
+                 signal_name(signal_number), (long long)done,
                  (long long)cero_trainer_steps(run->trainer));
     }
     return CERO_OK;
@@ -341,30 +381,34 @@ static cero_status print_config(const train_run *run)
     return st;
 }
 
+static cero_status read_inputs(train_run *run)
+{
+    const cero_train_options *o = run->options;
+
+    CERO_TRY(read_model(run));
+    CERO_TRY(open_stream(run, &o->data, &run->data));
+    return o->eval_data.count > 0 ? open_stream(run, &o->eval_data, &run->eval_data) : CERO_OK;
+}
+
 static cero_status train(train_run *run)
 {
     const cero_train_options *o = run->options;
 
-    CERO_TRY(read_config(run));
-    if (o->print_config) {
-        return print_config(run);
-    }
-    CERO_TRY(read_model(run));
-    CERO_TRY(open_stream(run, &o->data, &run->data));
-    if (o->eval_data.count > 0) {
-        CERO_TRY(open_stream(run, &o->eval_data, &run->eval_data));
-    }
-    cero_cli_at(run->cli, CERO_CLI_WORKING, NULL);
     CERO_TRY(cero_context_create(
-        &(cero_context_params){.threads = (int)o->threads,
-                               .memory_budget = cero_train_config_spec(run->config)->memory_budget},
+        &(cero_context_params){.threads = (int)o->threads, .no_shared_memory = o->no_shared_memory},
         &run->context));
+    // What one rank cannot read is known to all before they wait for each other.
+    CERO_TRY(cero_context_agree(run->context, read_config(run)));
+    if (o->print_config) {
+        return is_speaker(run) ? print_config(run) : CERO_OK;
+    }
+    CERO_TRY(cero_context_agree(run->context, read_inputs(run)));
     CERO_TRY(create_trainer(run));
-    CERO_TRY(open_log(run));
+    CERO_TRY(cero_context_agree(run->context, open_log(run)));
     CERO_TRY(say_summary(run));
     CERO_TRY(run_training(run));
     CERO_TRY(export_model(run));
-    return o->profile ? print_profile(run) : CERO_OK;
+    return o->profile && is_speaker(run) ? print_profile(run) : CERO_OK;
 }
 
 static cero_status run_command(cero_cli *cli, void *values)
@@ -374,6 +418,12 @@ static cero_status run_command(cero_cli *cli, void *values)
 
     cero_run_log_close(&run.log);
     cero_log_set_sink(NULL, NULL);
+    if (st != CERO_OK) {
+        cero_cli_leave(cli, "train", run.context, st);
+    } else {
+        int stopped_by = run.trainer != NULL ? cero_trainer_stopped_by(run.trainer) : 0;
+        cli->is_stopped = stopped_by == SIGTERM || stopped_by == SIGUSR1;
+    }
     cero_trainer_destroy(&run.trainer);
     cero_token_stream_close(&run.eval_data);
     cero_token_stream_close(&run.data);
@@ -381,7 +431,6 @@ static cero_status run_command(cero_cli *cli, void *values)
     cero_delete(run.tokenizer_path);
     cero_config_destroy(&run.config);
     cero_context_destroy(&run.context);
-    cli->is_stopped = st == CERO_OK && stop_signal == SIGTERM;
     return st;
 }
 
@@ -391,10 +440,11 @@ const cero_command cero_command_train = {
     .usage = "--config FILE --model DIR|NAME --data PATH… --out DIR",
     .details =
         "DIR gets metrics.jsonl (one object for each step), log/ and, at the end, model/.\n"
-        "SIGINT and SIGTERM end the run after the step at hand, with the export; SIGTERM gives exit "
-        "code 75.",
+        "SIGINT, SIGTERM and SIGUSR1 end the run after the step at hand, with the export; the last two "
+        "give exit code 75.",
     .options = cero_train_option_table,
     .values_size = sizeof(cero_train_options),
     .set_defaults = cero_train_options_set_defaults,
+    .is_parallel = true,
     .run = run_command,
 };

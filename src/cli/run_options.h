@@ -35,7 +35,8 @@ typedef struct cero_train_options {
     bool profile;
     bool no_eod;
     bool no_special;
-    bool print_config; /* print the effective config and leave */
+    bool print_config;     /* print the effective config and leave */
+    bool no_shared_memory; /* ranks of a node exchange by messages */
 } cero_train_options;
 
 extern const cero_option cero_train_option_table[];
@@ -64,6 +65,9 @@ typedef struct cero_plan_options {
     const char *config; /* required */
     cero_words set;
     int64_t seq_len;
+    int64_t world;          /* ranks; 0: one */
+    int64_t rank;           /* whose plan */
+    int64_t ranks_per_node; /* 0: all on one node */
     bool eval;
     bool dump;
     bool json;

@@ -7,6 +7,8 @@
 #include "device/device_impl.h"
 
 #include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const cero_device_backend *const backends[] = {&cero_device_cpu, &cero_device_meta};
@@ -19,6 +21,32 @@ static const cero_device_backend *backend_find(const char *name)
         }
     }
     return NULL;
+}
+
+int cero_device_cores(uint64_t *set)
+{
+    char line[1024];
+    FILE *file = set != NULL ? fopen("/proc/self/status", "r") : NULL;
+
+    if (set != NULL) {
+        *set = 0;
+    }
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, "Cpus_allowed:", strlen("Cpus_allowed:")) == 0) {
+            *set = cero_rng_hash(line);
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return omp_get_num_procs();
+}
+
+bool cero_device_has_thread_setting(void)
+{
+    const char *setting = getenv("OMP_NUM_THREADS");
+
+    return setting != NULL && setting[0] != '\0';
 }
 
 /* More threads than cores wait for each other in every operation. */
@@ -54,7 +82,7 @@ cero_status cero_device_create(const cero_device_params *params, cero_device **o
     device->threads = p->threads > 0 ? p->threads : omp_get_max_threads();
     CERO_TRY_GOTO(cero_kernels_get(&device->kernels), fail);
     CERO_TRY_GOTO(cero_dnnl_create(&device->dnnl), fail);
-    if (!device->backend->is_meta) {
+    if (!device->backend->is_meta && !p->is_quiet) {
         warn_of_threads(device);
     }
     *out = device;

@@ -20,10 +20,20 @@ typedef struct cero_device cero_device;
 typedef struct cero_device_params {
     const char *name; /* "cpu" or "meta"; NULL means "cpu" */
     int threads;      /* 0: the cores this process may use (OMP_NUM_THREADS respected) */
+    bool is_quiet;    /* more threads than cores are another process's to warn of */
 } cero_device_params;
 
 CERO_NODISCARD cero_status cero_device_create(const cero_device_params *params, cero_device **out);
 void cero_device_destroy(cero_device **device);
+
+/*
+ * Cores this process may use, and a number that is equal for processes that may use the same (NULL: not
+ * wanted).
+ */
+int cero_device_cores(uint64_t *set);
+
+/* True when OMP_NUM_THREADS says how many threads there shall be. */
+bool cero_device_has_thread_setting(void);
 
 const char *cero_device_name(const cero_device *device);
 bool cero_device_is_meta(const cero_device *device);

@@ -62,7 +62,7 @@ static cero_status create(step_bench *b)
                    (long long)b->step->micro_batch);
     CERO_TRY(
         cero_context_create(&(cero_context_params){.threads = b->params->threads}, &b->context));
-    CERO_TRY(cero_config_create(NULL, overrides, count, &b->config));
+    CERO_TRY(cero_config_create(b->context, NULL, overrides, count, &b->config));
     CERO_TRY(cero_engine_create(b->context, b->config,
                                 &(cero_engine_params){.build = cero_engine_build_model,
                                                       .context = b->step->model,

@@ -85,6 +85,7 @@ cero_status cero_decoder_create(cero_context *context, const cero_decoder_params
                                                        .graph = decoder->programs[0].graph},
                                    &decoder->zero),
                   fail);
+    CERO_TRY_GOTO(cero_zero_allocate(decoder->zero, 0), fail);
     CERO_TRY_GOTO(bind(decoder), fail);
     decoder->vocab =
         cero_graph_find_output(decoder->programs[0].graph, "logits")->desc.shape.dim[1];

@@ -1,40 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiles a model (graph, autodiff, recomputation, memory plan), allocates what the plan says, and runs
- * steps: micro-batches forward and backward, the ordered sum, the update.
+ * Compiles a model (graph, autodiff, recomputation, ZeRO's exchanges, memory plan), allocates what the plan
+ * says, and runs steps: micro-batches forward and backward, with their exchanges, then the update.
  *
  * The training program and the evaluation program share one arena. What one step costs in bytes and
  * operations is known as soon as the programs are compiled.
  */
-#include "engine/engine.h"
+#include "engine/engine_impl.h"
 
 #include "base/clock.h"
 #include "base/exact.h"
+#include "base/fault.h"
 #include "models/models.h"
 #include "optim/optimizer.h"
 
 #include <string.h>
-
-/* A compiled graph; parameters come from zero. */
-typedef struct compiled {
-    cero_graph *graph; /* owned, like program */
-    cero_program *program;
-    int64_t rows; /* elements of the loss */
-} compiled;
-
-struct cero_engine {
-    cero_context *context;       /* borrowed, outlives this */
-    const cero_train_spec *spec; /* view into the config */
-    cero_engine_params params;
-    int64_t micro_batch_count; /* of this rank in a step */
-    compiled train;
-    compiled eval;
-    cero_zero *zero; /* owned */
-    void *arena;     /* owned, shared by the programs */
-    cero_engine_plan plan;
-    int64_t step; /* steps begun */
-    bool is_poisoned;
-};
 
 cero_status cero_engine_build_model(cero_graph *graph, const cero_model_shape *shape,
                                     const void *context)
@@ -47,14 +27,15 @@ static bool is_frozen(const void *context, const char *name)
     return cero_patterns_match(context, name);
 }
 
-static void compiled_cleanup(compiled *c)
+static void compiled_cleanup(cero_engine_compiled *c)
 {
+    cero_zero_schedule_destroy(&c->schedule);
     cero_program_destroy(&c->program);
     cero_graph_destroy(&c->graph);
 }
 
-/* Builds the model for one purpose and compiles it. */
-static cero_status compile(const cero_engine *engine, cero_model_mode mode, compiled *out)
+/* Builds the model for one purpose. */
+static cero_status build(const cero_engine *engine, cero_model_mode mode, cero_engine_compiled *out)
 {
     const cero_train_spec *spec = engine->spec;
     cero_model_shape shape = {.mode = mode,
@@ -77,7 +58,13 @@ static cero_status compile(const cero_engine *engine, cero_model_mode mode, comp
         CERO_TRY(cero_graph_autodiff(out->graph, loss));
         CERO_TRY(cero_graph_recompute(out->graph, spec->checkpoint_units));
     }
-    return cero_program_create(out->graph, &out->program);
+    return CERO_OK;
+}
+
+static cero_status compile(const cero_engine *engine, cero_engine_compiled *c)
+{
+    CERO_TRY(cero_zero_schedule_create(engine->zero, c->graph, &c->schedule));
+    return cero_program_create(c->graph, &c->program);
 }
 
 static size_t max_size(size_t a, size_t b)
@@ -91,11 +78,12 @@ static void make_plan(cero_engine *engine)
     cero_engine_plan *plan = &engine->plan;
     const cero_zero_layout *layout = cero_zero_get_layout(engine->zero);
 
-    cero_zero_bytes(engine->zero, plan->bytes);
     plan->train = *cero_program_get_stats(engine->train.program);
     if (engine->eval.program != NULL) {
         plan->eval = *cero_program_get_stats(engine->eval.program);
     }
+    plan->exchange_bytes = max_size(plan->train.exchange_bytes, plan->eval.exchange_bytes);
+    cero_zero_bytes(engine->zero, plan->exchange_bytes, plan->bytes);
     plan->bytes[CERO_MEM_ACTIVATION] += max_size(plan->train.arena_bytes, plan->eval.arena_bytes);
     plan->bytes[CERO_MEM_IO] += plan->train.input_bytes + plan->eval.input_bytes;
     plan->bytes[CERO_MEM_OTHER] += plan->train.constant_bytes + plan->eval.constant_bytes +
@@ -113,7 +101,13 @@ static void make_plan(cero_engine *engine)
         (plan->train.flops[CERO_PHASE_FORWARD] + plan->train.flops[CERO_PHASE_BACKWARD]);
 }
 
-static cero_status bind(cero_engine *engine)
+static void poll(void *context)
+{
+    cero_comm_poll(context);
+}
+
+/* What is this rank's alone: arena, inputs, constants. */
+static cero_status bind_programs(cero_engine *engine)
 {
     cero_mem *mem = engine->context->mem;
     size_t arena_bytes = engine->plan.bytes[CERO_MEM_ACTIVATION];
@@ -122,15 +116,29 @@ static cero_status bind(cero_engine *engine)
         .param = cero_zero_param_addresses(engine->zero),
         .grad = cero_zero_grad_addresses(engine->zero),
         .shared_arena_bytes = arena_bytes,
+        .exchange = cero_zero_arena(engine->zero),
     };
 
     CERO_TRY(cero_mem_alloc(mem, arena_bytes, CERO_MEM_ACTIVATION, "activations", &engine->arena));
     bindings.shared_arena = engine->arena;
     CERO_TRY(cero_program_bind(engine->train.program, &bindings));
+    cero_program_set_idle(engine->train.program, poll, engine->context->comm);
     if (engine->eval.program != NULL) {
         CERO_TRY(cero_program_bind(engine->eval.program, &bindings));
+        cero_program_set_idle(engine->eval.program, poll, engine->context->comm);
     }
     return CERO_OK;
+}
+
+static cero_status bind(cero_engine *engine)
+{
+    CERO_TRY(cero_zero_allocate(engine->zero, engine->plan.exchange_bytes));
+    CERO_TRY(cero_comm_agree(engine->context->comm, bind_programs(engine)));
+    CERO_TRY(cero_zero_schedule_bind(engine->train.schedule, engine->train.program));
+    if (engine->eval.program != NULL) {
+        CERO_TRY(cero_zero_schedule_bind(engine->eval.schedule, engine->eval.program));
+    }
+    return cero_zero_init_weights(engine->zero, engine->spec->seed);
 }
 
 static cero_status create_zero(cero_engine *engine)
@@ -141,16 +149,85 @@ static cero_status create_zero(cero_engine *engine)
         .comm = engine->context->comm,
         .graph = engine->train.graph,
         .spec = engine->spec,
-        .contributions = engine->micro_batch_count * cero_comm_size(engine->context->comm),
+        .micro_batches = engine->micro_batch_count,
     };
 
     return cero_zero_create(&params, &engine->zero);
+}
+
+/* Everything that allocates no tensor. */
+static cero_status compile_all(cero_engine *engine)
+{
+    CERO_TRY(build(engine, CERO_MODEL_TRAIN, &engine->train));
+    CERO_TRY(create_zero(engine));
+    CERO_TRY(compile(engine, &engine->train));
+    if (!engine->params.no_eval) {
+        CERO_TRY(build(engine, CERO_MODEL_EVAL, &engine->eval));
+        CERO_TRY(compile(engine, &engine->eval));
+    }
+    make_plan(engine);
+    return CERO_OK;
+}
+
+/* Compares a text of this rank, whose making may have failed, and empties it. */
+static cero_status check_text(cero_comm *comm, const char *what, cero_status made, cero_text *text)
+{
+    CERO_TRY(cero_comm_agree(comm, made == CERO_OK ? cero_text_finish(text) : made));
+    CERO_TRY(cero_comm_check_same_text(comm, what, text));
+    text->length = 0;
+    return CERO_OK;
+}
+
+cero_status cero_engine_check_ranks(cero_engine *engine)
+{
+    cero_comm *comm = engine->context->comm;
+    cero_text text = {0};
+    cero_status st = CERO_OK;
+
+    cero_text_printf(&text, "version %s, kernels %s", cero_version(),
+                     cero_device_kernels(engine->context->device)->isa);
+    CERO_TRY_GOTO(check_text(comm, "the build", CERO_OK, &text), out);
+    st = cero_train_config_write_json(engine->config, &text);
+    CERO_TRY_GOTO(check_text(comm, "the effective config", st, &text), out);
+    for (int64_t i = 0; i < cero_engine_param_count(engine); i++) {
+        char shape[128];
+        cero_param_info info = cero_engine_param_info(engine, i);
+        cero_text_printf(&text, "%s %s%s, sequences of %lld\n", info.name,
+                         cero_shape_format(&info.shape, shape, sizeof(shape)),
+                         info.is_frozen ? ", frozen" : "", (long long)engine->params.seq_len);
+    }
+    CERO_TRY_GOTO(check_text(comm, "the model", CERO_OK, &text), out);
+out:
+    cero_text_cleanup(&text);
+    return st;
+}
+
+cero_status cero_engine_new(cero_context *context, const cero_config *config, cero_engine **out)
+{
+    cero_engine *engine = cero_new(1, sizeof(*engine));
+
+    if (engine == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for an engine");
+    }
+    engine->context = context;
+    engine->config = config;
+    engine->spec = cero_train_config_spec(config);
+    engine->micro_batch_count = engine->spec->gradient_accumulation_steps;
+    if (engine->spec->memory_budget > 0) {
+        cero_mem_set_budget(context->mem, (size_t)engine->spec->memory_budget);
+    }
+    if (engine->spec->timeout_seconds > 0) {
+        cero_comm_set_timeout(context->comm, engine->spec->timeout_seconds);
+    }
+    *out = engine;
+    return CERO_OK;
 }
 
 cero_status cero_engine_create(cero_context *context, const cero_config *config,
                                const cero_engine_params *params, cero_engine **out)
 {
     cero_status st = CERO_OK;
+    cero_engine *engine = NULL;
 
     CERO_CHECK(context != NULL && config != NULL && params != NULL && out != NULL, CERO_ERR_INVALID,
                "cero_engine_create: an argument is NULL");
@@ -159,23 +236,13 @@ cero_status cero_engine_create(cero_context *context, const cero_config *config,
     CERO_CHECK(params->seq_len > 0, CERO_ERR_INVALID,
                "cero_engine_create: params->seq_len is %lld; expected 1 or more",
                (long long)params->seq_len);
-    cero_engine *engine = cero_new(1, sizeof(*engine));
-    if (engine == NULL) {
-        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for an engine");
-    }
-    engine->context = context;
+    CERO_TRY(cero_engine_new(context, config, &engine));
     engine->params = *params;
-    engine->spec = cero_train_config_spec(config);
-    engine->micro_batch_count = engine->spec->gradient_accumulation_steps;
-    CERO_TRY_GOTO(compile(engine, CERO_MODEL_TRAIN, &engine->train), fail);
-    if (!params->no_eval) {
-        CERO_TRY_GOTO(compile(engine, CERO_MODEL_EVAL, &engine->eval), fail);
-    }
-    CERO_TRY_GOTO(create_zero(engine), fail);
-    make_plan(engine);
+    cero_fault_at("start");
+    CERO_TRY_GOTO(cero_comm_agree(context->comm, compile_all(engine)), fail);
+    CERO_TRY_GOTO(cero_engine_check_ranks(engine), fail);
     if (!cero_device_is_meta(context->device)) {
         CERO_TRY_GOTO(bind(engine), fail);
-        cero_zero_init_weights(engine->zero, engine->spec->seed);
     }
     *out = engine;
     return CERO_OK;
@@ -191,16 +258,22 @@ void cero_engine_destroy(cero_engine **engine)
         return;
     }
     cero_engine *e = *engine;
+    cero_context *context = e->external != NULL ? e->external->own_context : NULL;
+    cero_config *config = e->external != NULL ? e->external->own_config : NULL;
     compiled_cleanup(&e->eval);
     compiled_cleanup(&e->train);
+    cero_engine_external_destroy(&e->external);
     cero_zero_destroy(&e->zero);
     cero_mem_free(e->context->mem, e->arena);
     cero_delete(e);
     *engine = NULL;
+    cero_config_destroy(&config);
+    cero_context_destroy(&context);
 }
 
 /* Copies micro-batch `index` of each input to the program. */
-static cero_status load_inputs(const compiled *c, const cero_batch *batch, int64_t index)
+static cero_status load_inputs(const cero_engine_compiled *c, const cero_batch *batch,
+                               int64_t index)
 {
     const cero_graph *g = c->graph;
 
@@ -223,7 +296,7 @@ static cero_status load_inputs(const compiled *c, const cero_batch *batch, int64
 }
 
 /* Adds the row losses, and counts rows: all of them, or those whose target is not negative. */
-static void add_losses(const compiled *c, cero_exact *sum, int64_t *rows)
+static void add_losses(const cero_engine_compiled *c, cero_exact *sum, int64_t *rows)
 {
     const float *loss = cero_program_data(c->program, "loss");
     const cero_value *value = cero_graph_find_value(c->graph, "targets");
@@ -240,50 +313,66 @@ static void add_losses(const compiled *c, cero_exact *sum, int64_t *rows)
     }
 }
 
+/* Runs a part of the training program; what it spends in exchanges is counted apart. */
+static cero_status run_part(cero_engine *engine, const cero_step_env *env, cero_program_part part,
+                            double *seconds, cero_step_stats *stats)
+{
+    double exchanged = cero_zero_exchange_seconds(engine->zero);
+    double start = cero_clock_now();
+
+    cero_fault_at(part == CERO_PROGRAM_FORWARD ? "forward" : "backward");
+    CERO_TRY(cero_program_run(engine->train.program, env, part));
+    exchanged = cero_zero_exchange_seconds(engine->zero) - exchanged;
+    *seconds += cero_clock_now() - start - exchanged;
+    stats->seconds_exchange += exchanged;
+    return CERO_OK;
+}
+
 static cero_status run_micro_batch(cero_engine *engine, const cero_batch *batch, int64_t index,
                                    cero_exact *loss, int64_t *rows, cero_step_stats *stats)
 {
-    const compiled *c = &engine->train;
+    const cero_engine_compiled *c = &engine->train;
     cero_step_env env = {
         .seed = engine->spec->seed,
         .step = engine->step,
-        .sample = batch->sample + index * engine->spec->train_micro_batch_size_per_gpu,
+        .sample = batch->sample + cero_engine_micro_batch_sample(engine, index),
         .loss_grad = (float)(cero_zero_loss_scale(engine->zero) / (double)c->rows),
     };
-    double start = cero_clock_now();
 
+    cero_zero_begin_micro_batch(engine->zero, index);
     CERO_TRY(load_inputs(c, batch, index));
-    CERO_TRY(cero_program_run(c->program, &env, CERO_PROGRAM_FORWARD));
-    double middle = cero_clock_now();
-    CERO_TRY(cero_program_run(c->program, &env, CERO_PROGRAM_BACKWARD));
+    CERO_TRY(run_part(engine, &env, CERO_PROGRAM_FORWARD, &stats->seconds_forward, stats));
+    CERO_TRY(run_part(engine, &env, CERO_PROGRAM_BACKWARD, &stats->seconds_backward, stats));
     // With a fused head the loss appears at the start of backward.
     add_losses(c, loss, rows);
-    double end = cero_clock_now();
-    CERO_TRY(cero_zero_reduce(engine->zero, index));
-    stats->seconds_forward += middle - start;
-    stats->seconds_backward += end - middle;
-    stats->seconds_exchange += cero_clock_now() - end;
     return CERO_OK;
 }
 
 static cero_status train_step(cero_engine *engine, const cero_batch *batch, cero_step_stats *stats)
 {
+    cero_comm *comm = engine->context->comm;
     cero_exact loss;
     cero_zero_step_result result;
     int64_t rows = 0;
 
+    cero_comm_note(engine->context->comm, "step", engine->step + 1);
     cero_exact_clear(&loss);
     for (int64_t k = 0; k < engine->micro_batch_count; k++) {
         CERO_TRY(run_micro_batch(engine, batch, k, &loss, &rows, stats));
     }
-    CERO_TRY(cero_comm_agree(engine->context->comm, CERO_OK));
-    CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, &loss, 1));
-    CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, CERO_COMM_SUM, &rows, 1));
+    // A rank that was faster waits here; what the update waits for is no part of it either.
+    double exchanged = cero_comm_get_total(comm).seconds;
+    CERO_TRY(cero_comm_all_reduce_exact(comm, &loss, 1));
+    CERO_TRY(cero_comm_all_reduce_i64(comm, CERO_COMM_SUM, &rows, 1));
+    double exchanged_before = cero_comm_get_total(comm).seconds;
     double start = cero_clock_now();
     // A step without a single row that counts divides by one row: its gradient is zero.
     double divisor = (double)(rows > 0 ? rows : 1) / (double)engine->train.rows;
+    cero_fault_at("update");
     CERO_TRY(cero_zero_step(engine->zero, divisor, &result));
-    stats->seconds_update = cero_clock_now() - start;
+    double exchanged_after = cero_comm_get_total(comm).seconds;
+    stats->seconds_update = cero_clock_now() - start - (exchanged_after - exchanged_before);
+    stats->seconds_exchange += exchanged_after - exchanged;
     engine->step++;
     stats->step = engine->step;
     stats->loss = rows > 0 ? cero_exact_round(&loss) / (double)rows : 0;
@@ -305,15 +394,40 @@ cero_status cero_engine_train_batch(cero_engine *engine, const cero_batch *batch
 {
     CERO_CHECK(engine != NULL && batch != NULL && stats != NULL, CERO_ERR_INVALID,
                "cero_engine_train_batch: an argument is NULL");
+    CERO_CHECK(engine->external == NULL, CERO_ERR_INVALID,
+               "cero_engine_train_batch: the engine has no model, forward and backward are yours; "
+               "call cero_engine_backward and cero_engine_step");
     CERO_CHECK(!engine->is_poisoned, CERO_ERR_INVALID,
                "the engine failed before and can only be destroyed");
     *stats = (cero_step_stats){0};
     cero_status st = train_step(engine, batch, stats);
     if (st != CERO_OK) {
+        // Peers may be anywhere in the step: they are told, and end their waits.
         engine->is_poisoned = true;
-        return cero_error_prefix(st, "step %lld: ", (long long)engine->step + 1);
+        st = cero_error_prefix(st, "step %lld: ", (long long)engine->step + 1);
+        return cero_comm_fail(engine->context->comm, st);
     }
     return CERO_OK;
+}
+
+cero_status cero_engine_eval_add(cero_engine *engine, const cero_batch *batch, cero_exact *loss,
+                                 int64_t *rows)
+{
+    CERO_CHECK(engine->eval.program != NULL, CERO_ERR_INVALID,
+               "the engine was created without an evaluation program (no_eval)");
+    CERO_TRY(cero_zero_settle(engine->zero));
+    CERO_TRY(load_inputs(&engine->eval, batch, 0));
+    CERO_TRY(cero_program_run(engine->eval.program, &(cero_step_env){0}, CERO_PROGRAM_ALL));
+    add_losses(&engine->eval, loss, rows);
+    return CERO_OK;
+}
+
+static cero_status eval_batch(cero_engine *engine, const cero_batch *batch, cero_exact *loss,
+                              int64_t *rows)
+{
+    CERO_TRY(cero_engine_eval_add(engine, batch, loss, rows));
+    CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, loss, 1));
+    return cero_comm_all_reduce_i64(engine->context->comm, CERO_COMM_SUM, rows, 1);
 }
 
 cero_status cero_engine_eval_batch(cero_engine *engine, const cero_batch *batch, double *loss_sum,
@@ -324,14 +438,10 @@ cero_status cero_engine_eval_batch(cero_engine *engine, const cero_batch *batch,
 
     CERO_CHECK(engine != NULL && batch != NULL && loss_sum != NULL && rows != NULL,
                CERO_ERR_INVALID, "cero_engine_eval_batch: an argument is NULL");
-    CERO_CHECK(engine->eval.program != NULL, CERO_ERR_INVALID,
-               "the engine was created without an evaluation program (no_eval)");
+    CERO_CHECK(engine->external == NULL, CERO_ERR_INVALID,
+               "cero_engine_eval_batch: the engine has no model; evaluate with your own forward");
     cero_exact_clear(&loss);
-    CERO_TRY(load_inputs(&engine->eval, batch, 0));
-    CERO_TRY(cero_program_run(engine->eval.program, &(cero_step_env){0}, CERO_PROGRAM_ALL));
-    add_losses(&engine->eval, &loss, &counted);
-    CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, &loss, 1));
-    CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, CERO_COMM_SUM, &counted, 1));
+    CERO_TRY(cero_comm_fail(engine->context->comm, eval_batch(engine, batch, &loss, &counted)));
     *loss_sum = cero_exact_round(&loss);
     *rows = counted;
     return CERO_OK;
@@ -350,7 +460,10 @@ cero_param_info cero_engine_param_info(const cero_engine *engine, int64_t i)
         return (cero_param_info){0};
     }
     const cero_zero_param *p = &layout->params[i];
-    return (cero_param_info){.name = p->name, .shape = p->shape, .is_frozen = p->is_frozen};
+    return (cero_param_info){.name = p->name,
+                             .shape = p->shape,
+                             .is_frozen = p->is_frozen,
+                             .unit = layout->units[p->unit].name};
 }
 
 int64_t cero_engine_find_param(const cero_engine *engine, const char *name)
@@ -367,7 +480,61 @@ cero_status cero_engine_get_param(cero_engine *engine, int64_t i, int64_t begin,
 cero_status cero_engine_set_param(cero_engine *engine, int64_t i, int64_t begin, int64_t n,
                                   const float *values)
 {
-    return cero_zero_set_param(engine->zero, i, begin, n, values);
+    // New copies of the last update, if they are still on their way, would land on what is set here.
+    CERO_TRY(cero_zero_settle(engine->zero));
+    return engine->external != NULL ? cero_engine_external_set(engine, i, begin, n, values)
+                                    : cero_zero_set_param(engine->zero, i, begin, n, values);
+}
+
+void cero_engine_held_param(const cero_engine *engine, int64_t i, int64_t *begin, int64_t *n)
+{
+    cero_zero_held_param(engine->zero, i, begin, n);
+}
+
+cero_status cero_engine_weights_set(cero_engine *engine)
+{
+    CERO_TRY(cero_zero_weights_set(engine->zero));
+    if (engine->external != NULL) {
+        cero_engine_external_give(engine, false);
+    }
+    return CERO_OK;
+}
+
+void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out)
+{
+    cero_zero_get_summary(engine->zero, out);
+}
+
+void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out)
+{
+    *out = (cero_zero_cost){0};
+    if (engine->train.schedule != NULL) {
+        cero_zero_schedule_cost(engine->train.schedule, out);
+    }
+}
+
+int64_t cero_engine_unit_count(const cero_engine *engine)
+{
+    return cero_zero_get_layout(engine->zero)->unit_count;
+}
+
+cero_engine_unit cero_engine_get_unit(const cero_engine *engine, int64_t i)
+{
+    const cero_zero_unit *unit = &cero_zero_get_layout(engine->zero)->units[i];
+    int64_t trained = unit->range[CERO_ZERO_TRAINED].numel;
+
+    return (cero_engine_unit){.name = unit->name,
+                              .numel = trained + unit->range[CERO_ZERO_FROZEN].numel,
+                              .trained_numel = trained,
+                              .is_whole = cero_zero_is_unit_whole(engine->zero, i)};
+}
+
+int64_t cero_engine_micro_batch_sample(const cero_engine *engine, int64_t index)
+{
+    const cero_comm *comm = engine->context->comm;
+    int64_t k = index * cero_comm_size(comm) + cero_comm_rank(comm);
+
+    return k * engine->spec->train_micro_batch_size_per_gpu;
 }
 
 int64_t cero_engine_global_batch(const cero_engine *engine)
@@ -403,6 +570,16 @@ cero_status cero_engine_profile_begin(cero_engine *engine)
 cero_status cero_engine_profile_write(const cero_engine *engine, cero_text *out)
 {
     return cero_program_profile_write(engine->train.program, out);
+}
+
+void cero_engine_profile_end(cero_engine *engine)
+{
+    cero_program_profile_end(engine->train.program);
+}
+
+bool cero_engine_profile_get(const cero_engine *engine, int64_t i, cero_program_profile *out)
+{
+    return cero_program_profile_get(engine->train.program, i, out);
 }
 
 size_t cero_engine_batch_bytes(const cero_engine *engine)

@@ -260,6 +260,36 @@ cero_value *cero_graph_param(cero_graph *graph, const cero_param_params *params)
     return value;
 }
 
+cero_value *cero_graph_room(cero_graph *graph, cero_dtype dtype, int64_t numel)
+{
+    cero_value *value = NULL;
+    cero_tensor_desc desc = {.dtype = dtype, .shape = cero_shape_1d(numel)};
+
+    if (graph->status != CERO_OK) {
+        return NULL;
+    }
+    cero_status st = value_create(graph, NULL, desc, CERO_VALUE_ROOM, &value);
+    return st == CERO_OK ? value : graph_stop(graph, st);
+}
+
+cero_value *cero_graph_param_copy(cero_graph *graph, int64_t param, cero_value *room, size_t offset)
+{
+    cero_value *value = NULL;
+
+    if (graph->status != CERO_OK || room == NULL) {
+        return NULL;
+    }
+    cero_status st =
+        value_create(graph, NULL, graph->params[param].value->desc, CERO_VALUE_PARAM, &value);
+    if (st != CERO_OK || value == NULL) {
+        return graph_stop(graph, st);
+    }
+    value->param = cero_to_int(param);
+    value->home = room;
+    value->home_offset = offset;
+    return value;
+}
+
 static cero_value *source(cero_graph *graph, const char *name, cero_dtype dtype, cero_shape shape,
                           cero_value_kind kind)
 {

@@ -20,7 +20,8 @@ typedef enum cero_value_kind {
     CERO_VALUE_PARAM = 2,      /* the compute copy of a parameter */
     CERO_VALUE_GRAD = 3,       /* the staged gradient of a parameter */
     CERO_VALUE_STATE = 4,      /* kept between runs */
-    CERO_VALUE_CONSTANT = 5    /* filled once */
+    CERO_VALUE_CONSTANT = 5,   /* filled once */
+    CERO_VALUE_ROOM = 6 /* memory of the exchange arena in which parameters or gradients lie */
 } cero_value_kind;
 
 typedef enum cero_phase {
@@ -34,7 +35,9 @@ struct cero_value {
     const char *name; /* owned by the graph; NULL for activations */
     cero_tensor_desc desc;
     cero_value_kind kind;
-    int param; /* PARAM, GRAD: index of the parameter; else -1 */
+    int param;          /* PARAM, GRAD: index of the parameter; else -1 */
+    cero_value *home;   /* PARAM, GRAD: the room this lies in; NULL: where the bindings say */
+    size_t home_offset; /* bytes from the room's begin */
     cero_node *producer;
     cero_value *grad; /* during autodiff: gradient so far */
     bool requires_grad;
@@ -154,5 +157,15 @@ CERO_NODISCARD cero_status cero_graph_recompute(cero_graph *graph, int64_t group
 
 /* Drops nodes whose outputs nobody reads. */
 void cero_graph_prune(cero_graph *graph);
+
+/*
+ * Room for numel elements in the exchange arena: alive from the first node to the last that takes it, or
+ * takes a value that lies in it. NULL when the graph has an error.
+ */
+cero_value *cero_graph_room(cero_graph *graph, cero_dtype dtype, int64_t numel);
+
+/* Another value of parameter `param`: its copy in `room`, `offset` bytes from the begin. NULL on error. */
+cero_value *cero_graph_param_copy(cero_graph *graph, int64_t param, cero_value *room,
+                                  size_t offset);
 
 #endif

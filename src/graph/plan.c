@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 typedef struct block {
+    bool is_room;  /* in the exchange arena */
     int64_t value; /* id of the root value; -1: scratch of instruction `first` */
     int64_t first;
     int64_t last;
@@ -88,14 +89,49 @@ static void alias_node(planner *p, int64_t i)
     }
 }
 
+static void touch_room(planner *p, const cero_value *value, int64_t i)
+{
+    const cero_value *root = root_of(p, value);
+    const cero_value *room = root->kind == CERO_VALUE_ROOM ? root : root->home;
+
+    if (room != NULL) {
+        p->first[room->id] = p->first[room->id] < 0 ? i : p->first[room->id];
+        p->last[room->id] = i;
+    }
+}
+
+/* A room lives as long as anything that lies in it, aliases included. */
+static void find_room_lives(planner *p)
+{
+    const cero_graph *g = p->graph;
+
+    for (int64_t i = 0; i < g->value_count; i++) {
+        if (g->values[i]->kind == CERO_VALUE_ROOM) {
+            p->first[i] = -1;
+        }
+    }
+    for (int64_t i = 0; i < g->node_count; i++) {
+        const cero_node *node = g->nodes[i];
+        for (int k = 0; k < node->input_count; k++) {
+            touch_room(p, node->input[k], i);
+        }
+        for (int k = 0; k < node->output_count; k++) {
+            touch_room(p, node->output[k], i);
+        }
+    }
+}
+
 static void collect_blocks(planner *p)
 {
     const cero_graph *g = p->graph;
 
     for (int64_t i = 0; i < g->value_count; i++) {
         const cero_value *v = g->values[i];
-        if (v->kind == CERO_VALUE_ACTIVATION && p->plan->place[i].root == v && p->first[i] >= 0) {
-            p->blocks[p->block_count++] = (block){.value = i,
+        bool is_room = v->kind == CERO_VALUE_ROOM;
+        if ((is_room || v->kind == CERO_VALUE_ACTIVATION) && p->plan->place[i].root == v &&
+            p->first[i] >= 0) {
+            p->blocks[p->block_count++] = (block){.is_room = is_room,
+                                                  .value = i,
                                                   .first = p->first[i],
                                                   .last = p->last[i],
                                                   .nbytes = cero_plan_value_bytes(v)};
@@ -164,26 +200,30 @@ static void insert_placed(const block **placed, int64_t count, const block *b)
     placed[at] = b;
 }
 
-static cero_status place_blocks(planner *p)
+/* Places the blocks of one arena; they are sorted. */
+static cero_status place_blocks(planner *p, bool is_room, size_t *arena_bytes)
 {
     const block **placed = cero_new((size_t)p->block_count, sizeof(block *));
+    int64_t count = 0;
 
     if (placed == NULL) {
         return CERO_FAIL(CERO_ERR_NOMEM, "no memory to place %lld buffers",
                          (long long)p->block_count);
     }
-    qsort(p->blocks, (size_t)p->block_count, sizeof(block), compare_blocks);
     for (int64_t i = 0; i < p->block_count; i++) {
         block *b = &p->blocks[i];
-        b->offset = find_offset(b, placed, i);
-        insert_placed(placed, i, b);
+        if (b->is_room != is_room) {
+            continue;
+        }
+        b->offset = find_offset(b, placed, count);
+        insert_placed(placed, count++, b);
         if (b->value >= 0) {
             p->plan->place[b->value].offset = b->offset;
         } else {
             p->plan->scratch_offset[b->first] = b->offset;
         }
-        if (b->offset + b->nbytes > p->plan->arena_bytes) {
-            p->plan->arena_bytes = b->offset + b->nbytes;
+        if (b->offset + b->nbytes > *arena_bytes) {
+            *arena_bytes = b->offset + b->nbytes;
         }
     }
     cero_delete(placed);
@@ -201,8 +241,9 @@ static cero_status find_lower_bound(planner *p)
                          (long long)count);
     }
     for (int64_t i = 0; i < p->block_count; i++) {
-        change[p->blocks[i].first] += (int64_t)p->blocks[i].nbytes;
-        change[p->blocks[i].last + 1] -= (int64_t)p->blocks[i].nbytes;
+        int64_t nbytes = p->blocks[i].is_room ? 0 : (int64_t)p->blocks[i].nbytes;
+        change[p->blocks[i].first] += nbytes;
+        change[p->blocks[i].last + 1] -= nbytes;
     }
     for (int64_t i = 0; i < count; i++) {
         alive += change[i];
@@ -246,8 +287,11 @@ cero_status cero_plan_create(const cero_graph *graph, cero_plan *out)
     for (int64_t i = 0; i < graph->value_count; i++) {
         plan.place[i].root = root_of(&p, graph->values[i]);
     }
+    find_room_lives(&p);
     collect_blocks(&p);
-    CERO_TRY_GOTO(place_blocks(&p), fail);
+    qsort(p.blocks, (size_t)p.block_count, sizeof(block), compare_blocks);
+    CERO_TRY_GOTO(place_blocks(&p, false, &plan.arena_bytes), fail);
+    CERO_TRY_GOTO(place_blocks(&p, true, &plan.exchange_bytes), fail);
     CERO_TRY_GOTO(find_lower_bound(&p), fail);
     planner_cleanup(&p);
     *out = plan;

@@ -29,6 +29,9 @@ struct cero_program {
     /* after bind */
     cero_mem *mem; /* borrowed */
     void *arena;
+    void *exchange; /* borrowed */
+    void (*idle)(void *context);
+    void *idle_context;
     bool is_arena_shared;
     const cero_program *state_owner; /* borrowed: whose states these are; NULL: own */
     void **data;                     /* owned, [value_count]: memory of sources */
@@ -113,6 +116,7 @@ cero_status cero_program_create(cero_graph *graph, cero_program **out)
     }
     CERO_TRY_GOTO(cero_plan_create(graph, &program->plan), fail);
     program->stats.arena_bytes = program->plan.arena_bytes;
+    program->stats.exchange_bytes = program->plan.exchange_bytes;
     program->stats.lower_bound = program->plan.lower_bound;
     count_sources(program);
     count_work(program);
@@ -186,7 +190,13 @@ static void *address(const cero_program *program, const cero_value *value,
 {
     const cero_value *root = program->plan.place[value->id].root;
 
+    if (root->home != NULL) {
+        return (char *)program->exchange + program->plan.place[root->home->id].offset +
+               root->home_offset;
+    }
     switch (root->kind) {
+    case CERO_VALUE_ROOM:
+        return (char *)program->exchange + program->plan.place[root->id].offset;
     case CERO_VALUE_PARAM:
         return b->param[root->param];
     case CERO_VALUE_GRAD:
@@ -209,6 +219,7 @@ cero_status cero_program_bind(cero_program *program, const cero_program_bindings
     program->mem = bindings->mem;
     program->is_arena_shared = bindings->shared_arena != NULL;
     program->state_owner = bindings->state_owner;
+    program->exchange = bindings->exchange;
     if (program->is_arena_shared) {
         CERO_CHECK(bindings->shared_arena_bytes >= arena_bytes, CERO_ERR_INTERNAL,
                    "a program of %zu bytes cannot share an arena of %zu bytes", arena_bytes,
@@ -261,6 +272,17 @@ void *cero_program_arena(const cero_program *program)
     return program->arena;
 }
 
+size_t cero_program_room_offset(const cero_program *program, const cero_value *room)
+{
+    return program->plan.place[room->id].offset;
+}
+
+void cero_program_set_idle(cero_program *program, void (*idle)(void *context), void *context)
+{
+    program->idle = idle;
+    program->idle_context = context;
+}
+
 static cero_status run_instruction(instruction *in, const cero_graph *graph)
 {
     cero_status st = in->node->op->run(&in->run);
@@ -284,6 +306,9 @@ cero_status cero_program_run(cero_program *program, const cero_step_env *env,
         in->run.env = env;
         double start = program->is_profiling ? cero_clock_now() : 0;
         CERO_TRY(run_instruction(in, program->graph));
+        if (program->idle != NULL) {
+            program->idle(program->idle_context);
+        }
         if (program->is_profiling) {
             in->seconds += cero_clock_now() - start;
             in->runs++;
@@ -300,6 +325,26 @@ cero_status cero_program_profile_begin(cero_program *program)
         program->list[i].runs = 0;
     }
     return CERO_OK;
+}
+
+void cero_program_profile_end(cero_program *program)
+{
+    program->is_profiling = false;
+}
+
+bool cero_program_profile_get(const cero_program *program, int64_t i, cero_program_profile *out)
+{
+    if (i < 0 || i >= program->stats.instruction_count) {
+        return false;
+    }
+    const instruction *in = &program->list[i];
+    *out = (cero_program_profile){.unit = in->node->unit,
+                                  .op = in->node->op->name,
+                                  .phase = in->node->phase,
+                                  .runs = in->runs,
+                                  .seconds = in->seconds,
+                                  .flops = instruction_cost(in).flops};
+    return true;
 }
 
 cero_status cero_program_profile_write(const cero_program *program, cero_text *out)
@@ -339,7 +384,8 @@ cero_status cero_program_profile_write(const cero_program *program, cero_text *o
 
 static void dump_value(const cero_program *program, const cero_value *value, cero_text *out)
 {
-    static const char *const kinds[] = {"arena", "input", "param", "grad", "state", "const"};
+    static const char *const kinds[] = {"arena", "input", "param", "grad",
+                                        "state", "const", "room"};
     char shape[128];
     const cero_place *place = &program->plan.place[value->id];
 
@@ -351,6 +397,12 @@ static void dump_value(const cero_program *program, const cero_value *value, cer
         cero_text_printf(out, "@%s", kinds[place->root->kind]);
         if (place->root->param >= 0) {
             cero_text_printf(out, ":%s", program->graph->params[place->root->param].name);
+        }
+        const cero_value *room =
+            place->root->kind == CERO_VALUE_ROOM ? place->root : place->root->home;
+        if (room != NULL) {
+            cero_text_printf(out, "@%zu",
+                             program->plan.place[room->id].offset + place->root->home_offset);
         }
     }
 }

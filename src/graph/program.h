@@ -17,6 +17,7 @@ typedef struct cero_program cero_program;
 /* Bytes and work of a program, known before anything is allocated. */
 typedef struct cero_program_stats {
     size_t arena_bytes;    /* category ACTIVATION */
+    size_t exchange_bytes; /* category COMM: rooms of gathered parameters and staged gradients */
     size_t input_bytes;    /* category IO */
     size_t constant_bytes; /* category OTHER */
     size_t state_bytes;    /* category OTHER */
@@ -40,6 +41,7 @@ typedef struct cero_program_bindings {
     void
         *shared_arena; /* memory of another program's arena to use instead of an own one, or NULL */
     size_t shared_arena_bytes;
+    void *exchange; /* exchange_bytes for the rooms; NULL when there are none */
     const cero_program
         *state_owner; /* a bound program whose states of the same names are used; or NULL */
 } cero_program_bindings;
@@ -52,6 +54,12 @@ CERO_NODISCARD cero_status cero_program_bind(cero_program *program,
 void *cero_program_data(const cero_program *program, const char *name);
 
 void *cero_program_arena(const cero_program *program);
+
+/* Where a room lies in the exchange arena. */
+size_t cero_program_room_offset(const cero_program *program, const cero_value *room);
+
+/* Called after each instruction from now on (messages advance while the program computes); NULL: nothing. */
+void cero_program_set_idle(cero_program *program, void (*idle)(void *context), void *context);
 
 typedef enum cero_program_part {
     CERO_PROGRAM_FORWARD = 1,
@@ -66,6 +74,20 @@ CERO_NODISCARD cero_status cero_program_run(cero_program *program, const cero_st
 /* Switches timing of each instruction on; then seconds by op name can be printed. */
 CERO_NODISCARD cero_status cero_program_profile_begin(cero_program *program);
 CERO_NODISCARD cero_status cero_program_profile_write(const cero_program *program, cero_text *out);
+void cero_program_profile_end(cero_program *program);
+
+/* What profiling knows of one instruction. */
+typedef struct cero_program_profile {
+    int unit; /* index of the unit in the graph, -1: outside */
+    const char *op;
+    cero_phase phase;
+    int64_t runs; /* since profiling began, like seconds */
+    double seconds;
+    double flops; /* of one run */
+} cero_program_profile;
+
+/* Instruction i; false at the end. */
+bool cero_program_profile_get(const cero_program *program, int64_t i, cero_program_profile *out);
 
 /* One line per instruction: number, phase, unit, op, shapes, offsets, bytes, operations. */
 CERO_NODISCARD cero_status cero_program_dump(const cero_program *program, cero_text *out);

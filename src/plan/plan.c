@@ -25,8 +25,11 @@ cero_status cero_run_plan_create(const cero_plan_params *params, cero_run_plan *
                                  .context = &plan->model,
                                  .seq_len = plan->seq_len,
                                  .no_eval = params->no_eval};
-    CERO_TRY_GOTO(cero_context_create(&(cero_context_params){.device = "meta"}, &plan->context),
-                  fail);
+    cero_context_params context = {.device = "meta",
+                                   .world_size = params->world_size,
+                                   .world_rank = params->world_rank,
+                                   .ranks_per_node = params->ranks_per_node};
+    CERO_TRY_GOTO(cero_context_create(&context, &plan->context), fail);
     CERO_TRY_GOTO(cero_engine_create(plan->context, params->config, &engine, &plan->engine), fail);
     *out = plan;
     return CERO_OK;

@@ -12,8 +12,11 @@
 typedef struct cero_plan_params {
     const cero_model_spec *model; /* borrowed, like config */
     const cero_config *config;
-    int64_t seq_len; /* 0: the model's context */
-    bool no_eval;    /* the run will not evaluate */
+    int64_t seq_len;    /* 0: the model's context */
+    int world_size;     /* ranks of the run, for which config was made; 0: one */
+    int world_rank;     /* whose plan */
+    int ranks_per_node; /* 0: all on one node */
+    bool no_eval;       /* the run will not evaluate */
 } cero_plan_params;
 
 typedef struct cero_run_plan cero_run_plan;

@@ -1,43 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loop of train.h. Order of a step: read the batch, train, evaluate if due, write metrics, tell the
- * monitors, the visitor and the log.
+ * monitors, the visitor and the log. How weights come in and go out is in train_weights.c.
  */
-#include "train/train.h"
+#include "train/train_impl.h"
 
 #include "base/clock.h"
 #include "base/exact.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "train/monitor.h"
-#include "train/step_report.h"
+#include "train/flops_report.h"
+#include "train/same.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Elements of a parameter that are read or written at once: 4 MiB of f32. */
-enum {
-    STREAM_SPAN = 1 << 20
-};
-
 static const char *const input_names[] = {"tokens", "targets"};
-
-struct cero_trainer {
-    cero_trainer_params params;
-    cero_engine *engine; /* owned, like the next three */
-    cero_sampler *sampler;
-    cero_sampler *eval_sampler; /* NULL: no evaluation */
-    cero_metrics *metrics;      /* NULL: no files */
-    cero_monitors *monitors;    /* owned; NULL: not here */
-    cero_step_report report;
-    bool has_begun; /* run was called */
-    int64_t seq_len;
-    int64_t steps;
-    int64_t done;
-    int32_t *tokens;  /* [rank's samples of a step, seq_len], category IO */
-    int32_t *targets; /* view into the same block, as tokens */
-    double eval_loss;
-};
 
 static cero_status choose_steps(cero_trainer *trainer)
 {
@@ -91,8 +70,61 @@ static cero_status create_samplers(cero_trainer *trainer)
     return st == CERO_OK ? st : cero_error_prefix(st, "evaluation data: ");
 }
 
+static cero_status begin_report(cero_trainer *trainer)
+{
+    cero_step_report_params params = {.spec = cero_train_config_spec(trainer->params.config),
+                                      .comm = trainer->params.context->comm};
+
+    cero_engine_zero_cost(trainer->engine, &params.cost);
+    return cero_step_report_begin(&trainer->report, &params);
+}
+
+/* Data that hold no sample are found before anything is compiled. */
+static cero_status check_length(const cero_trainer_params *params, cero_token_stream *stream,
+                                const char *what)
+{
+    int64_t seq_len = params->seq_len > 0 ? params->seq_len : params->model->context;
+    cero_sampler *sampler = NULL;
+    cero_status st =
+        cero_sampler_create(stream, &(cero_sampler_params){.seq_len = seq_len}, &sampler);
+
+    cero_sampler_destroy(&sampler);
+    return st == CERO_OK ? st : cero_error_prefix(st, "%s data: ", what);
+}
+
+static cero_status check_lengths(const cero_trainer_params *params)
+{
+    CERO_TRY(check_length(params, params->data, "training"));
+    return params->eval_data == NULL ? CERO_OK
+                                     : check_length(params, params->eval_data, "evaluation");
+}
+
+cero_status cero_trainer_check_options(const cero_trainer_params *params)
+{
+    return cero_same_options(params);
+}
+
+cero_status cero_trainer_check_data(const cero_trainer_params *params)
+{
+    cero_comm *comm = params->context->comm;
+
+    CERO_TRY(cero_comm_agree(comm, check_lengths(params)));
+    CERO_TRY(cero_same_data(comm, params->data, "training"));
+    return params->eval_data == NULL ? CERO_OK
+                                     : cero_same_data(comm, params->eval_data, "evaluation");
+}
+
+/* What needs no other rank. */
+static cero_status plan_run(cero_trainer *trainer)
+{
+    CERO_TRY(choose_steps(trainer));
+    CERO_TRY(begin_report(trainer));
+    return allocate_batch(trainer);
+}
+
 cero_status cero_trainer_create(const cero_trainer_params *params, cero_trainer **out)
 {
+    cero_comm *comm = params->context->comm;
     cero_status st = CERO_OK;
     cero_trainer *trainer = cero_new(1, sizeof(*trainer));
 
@@ -102,16 +134,14 @@ cero_status cero_trainer_create(const cero_trainer_params *params, cero_trainer 
     trainer->params = *params;
     trainer->seq_len = params->seq_len > 0 ? params->seq_len : params->model->context;
     trainer->eval_loss = (double)NAN;
-    cero_step_report_begin(&trainer->report, cero_train_config_spec(params->config));
     cero_engine_params engine = {.build = cero_engine_build_model,
                                  .context = params->model,
                                  .seq_len = trainer->seq_len,
                                  .no_eval = params->eval_data == NULL};
-    CERO_TRY_GOTO(create_samplers(trainer), fail);
+    CERO_TRY_GOTO(cero_comm_agree(comm, create_samplers(trainer)), fail);
     CERO_TRY_GOTO(cero_engine_create(params->context, params->config, &engine, &trainer->engine),
                   fail);
-    CERO_TRY_GOTO(choose_steps(trainer), fail);
-    CERO_TRY_GOTO(allocate_batch(trainer), fail);
+    CERO_TRY_GOTO(cero_comm_agree(comm, plan_run(trainer)), fail);
     *out = trainer;
     return CERO_OK;
 
@@ -128,6 +158,8 @@ void cero_trainer_destroy(cero_trainer **trainer)
     cero_trainer *t = *trainer;
     cero_metrics_close(&t->metrics);
     cero_monitors_close(&t->monitors);
+    cero_comms_report_end(&t->comms);
+    cero_step_report_end(&t->report);
     cero_mem_free(t->params.context->mem, t->tokens);
     cero_engine_destroy(&t->engine);
     cero_sampler_destroy(&t->eval_sampler);
@@ -136,14 +168,11 @@ void cero_trainer_destroy(cero_trainer **trainer)
     *trainer = NULL;
 }
 
-cero_status cero_trainer_open_files(cero_trainer *trainer)
+static cero_status open_files(cero_trainer *trainer)
 {
     const char *out = trainer->params.out;
-
-    if (out == NULL || trainer->metrics != NULL) {
-        return CERO_OK;
-    }
     char *path = cero_file_join(out, "metrics.jsonl");
+
     CERO_CHECK(path != NULL, CERO_ERR_NOMEM, "no memory for a path in %s", out);
     cero_file_kind kind = cero_file_stat(path, NULL);
     cero_delete(path);
@@ -152,14 +181,27 @@ cero_status cero_trainer_open_files(cero_trainer *trainer)
                "that run",
                out);
     CERO_TRY(cero_file_make_dir(out));
-    // One rank writes for all. Metrics come last: their file makes a directory that of a run.
-    if (trainer->monitors == NULL && cero_comm_rank(trainer->params.context->comm) == 0) {
+    // Metrics come last: their file makes a directory that of a run.
+    if (trainer->monitors == NULL) {
         cero_monitors_params params = {.spec = cero_train_config_spec(trainer->params.config),
                                        .out = out,
                                        .has_eval = trainer->eval_sampler != NULL};
         CERO_TRY(cero_monitors_open(&params, &trainer->monitors));
     }
     return cero_metrics_open(out, &trainer->metrics);
+}
+
+cero_status cero_trainer_open_files(cero_trainer *trainer)
+{
+    cero_comm *comm = trainer->params.context->comm;
+
+    if (trainer->params.out == NULL || trainer->has_files) {
+        return CERO_OK;
+    }
+    // One rank writes for all.
+    CERO_TRY(cero_comm_agree(comm, cero_comm_rank(comm) == 0 ? open_files(trainer) : CERO_OK));
+    trainer->has_files = true;
+    return CERO_OK;
 }
 
 int64_t cero_trainer_steps(const cero_trainer *trainer)
@@ -182,6 +224,11 @@ int64_t cero_trainer_unused_tokens(const cero_trainer *trainer)
     return cero_sampler_unused_tokens(trainer->sampler);
 }
 
+int cero_trainer_stopped_by(const cero_trainer *trainer)
+{
+    return trainer->stopped_by;
+}
+
 int64_t cero_trainer_steps_done(const cero_trainer *trainer)
 {
     return trainer->done;
@@ -192,81 +239,78 @@ double cero_trainer_eval_loss(const cero_trainer *trainer)
     return trainer->eval_loss;
 }
 
-/* The arena is free between steps: it is the buffer of weights on their way in. */
-static cero_status import_param(cero_trainer *trainer, cero_hf_import *import, int64_t i)
+/* This rank's micro-batches of the step whose first sample is `first`. */
+static cero_status read_batch(cero_trainer *trainer, int64_t first)
 {
-    cero_param_info info = cero_engine_param_info(trainer->engine, i);
-    int64_t numel = cero_shape_numel(&info.shape);
-    size_t nbytes = 0;
-    float *span = cero_engine_arena(trainer->engine, &nbytes);
-    int64_t most = (int64_t)(nbytes / sizeof(float));
+    int64_t micro_batch = cero_engine_micro_batch(trainer->engine);
+    int64_t samples = micro_batch * cero_engine_micro_batch_count(trainer->engine);
 
-    for (int64_t at = 0; at < numel; at += most) {
-        int64_t n = numel - at < most ? numel - at : most;
-        CERO_TRY(cero_hf_import_read(import, info.name, at, n, span));
-        CERO_TRY(cero_engine_set_param(trainer->engine, i, at, n, span));
+    for (int64_t s = 0; s < samples; s++) {
+        int64_t sample = first + s % micro_batch +
+                         cero_engine_micro_batch_sample(trainer->engine, s / micro_batch);
+        CERO_TRY(cero_sampler_get(trainer->sampler, sample, trainer->tokens + s * trainer->seq_len,
+                                  trainer->targets + s * trainer->seq_len));
     }
     return CERO_OK;
 }
 
-cero_status cero_trainer_import(cero_trainer *trainer, const char *dir)
+/* A micro-batch of evaluation windows from `first` on, rows that do not count where there are none. */
+static cero_status read_eval_batch(cero_trainer *trainer, int64_t first)
 {
-    cero_status st = CERO_OK;
-    cero_hf_import *import = NULL;
+    int64_t count = cero_sampler_count(trainer->eval_sampler);
 
-    CERO_TRY_GOTO(cero_hf_import_open(dir, trainer->params.model, &import), out);
-    for (int64_t i = 0; i < cero_engine_param_count(trainer->engine); i++) {
-        CERO_TRY_GOTO(import_param(trainer, import, i), out);
+    for (int64_t s = 0; s < cero_engine_micro_batch(trainer->engine); s++) {
+        int32_t *targets = trainer->targets + s * trainer->seq_len;
+        int64_t at = first + s < count ? first + s : count - 1;
+        CERO_TRY(cero_sampler_get(trainer->eval_sampler, at, trainer->tokens + s * trainer->seq_len,
+                                  targets));
+        for (int64_t t = 0; first + s >= count && t < trainer->seq_len; t++) {
+            targets[t] = -1;
+        }
     }
-out:
-    cero_hf_import_close(&import);
-    return st;
+    return CERO_OK;
 }
 
-/* Micro-batch k of a step holds samples [k mb, (k+1) mb); a world of one takes them all. */
-static cero_status read_batch(cero_trainer *trainer, int64_t first)
+/* Ranks take micro-batches in turn, and all run equally many: gathers need every rank. */
+static cero_status evaluate(cero_trainer *trainer, cero_exact *sum, int64_t *rows)
 {
-    int64_t samples =
-        cero_engine_micro_batch(trainer->engine) * cero_engine_micro_batch_count(trainer->engine);
+    const cero_comm *comm = trainer->params.context->comm;
+    int64_t micro_batch = cero_engine_micro_batch(trainer->engine);
+    int64_t count = cero_sampler_count(trainer->eval_sampler);
+    const void *data[] = {trainer->tokens, trainer->targets};
+    cero_batch batch = {.input_count = 2, .name = input_names, .data = data};
 
-    for (int64_t s = 0; s < samples; s++) {
-        CERO_TRY(cero_sampler_get(trainer->sampler, first + s,
-                                  trainer->tokens + s * trainer->seq_len,
-                                  trainer->targets + s * trainer->seq_len));
+    for (int64_t first = 0; first < count; first += micro_batch * cero_comm_size(comm)) {
+        CERO_TRY(read_eval_batch(trainer, first + micro_batch * cero_comm_rank(comm)));
+        CERO_TRY(cero_engine_eval_add(trainer->engine, &batch, sum, rows));
     }
     return CERO_OK;
 }
 
 cero_status cero_trainer_evaluate(cero_trainer *trainer, double *loss)
 {
-    int64_t micro_batch = cero_engine_micro_batch(trainer->engine);
-    double total = 0;
+    cero_comm *comm = trainer->params.context->comm;
     int64_t rows = 0;
     cero_exact sum;
 
     CERO_CHECK(trainer->eval_sampler != NULL, CERO_ERR_INVALID, "no evaluation data was given");
+    cero_comm_note(comm, "evaluation after step", trainer->done);
+    cero_fault_at("evaluate");
     cero_exact_clear(&sum);
-    int64_t count = cero_sampler_count(trainer->eval_sampler);
-    for (int64_t first = 0; first < count; first += micro_batch) {
-        for (int64_t s = 0; s < micro_batch; s++) {
-            int32_t *tokens = trainer->tokens + s * trainer->seq_len;
-            int32_t *targets = trainer->targets + s * trainer->seq_len;
-            int64_t at = first + s < count ? first + s : count - 1;
-            CERO_TRY(cero_sampler_get(trainer->eval_sampler, at, tokens, targets));
-            for (int64_t t = 0; first + s >= count && t < trainer->seq_len; t++) {
-                targets[t] = -1;
-            }
-        }
-        const void *data[] = {trainer->tokens, trainer->targets};
-        cero_batch batch = {.input_count = 2, .name = input_names, .data = data};
-        double part = 0;
-        int64_t part_rows = 0;
-        CERO_TRY(cero_engine_eval_batch(trainer->engine, &batch, &part, &part_rows));
-        cero_exact_add(&sum, part);
-        rows += part_rows;
-    }
-    total = cero_exact_round(&sum);
-    *loss = total / (double)rows;
+    CERO_TRY(cero_comm_fail(comm, evaluate(trainer, &sum, &rows)));
+    CERO_TRY(cero_comm_all_reduce_exact(comm, &sum, 1));
+    CERO_TRY(cero_comm_all_reduce_i64(comm, CERO_COMM_SUM, &rows, 1));
+    *loss = cero_exact_round(&sum) / (double)rows;
+    return CERO_OK;
+}
+
+/* A signal may reach one rank alone: all end at the same step. */
+static cero_status agree_stop(cero_trainer *trainer, const volatile int *stop)
+{
+    int64_t value = stop != NULL ? *stop : 0;
+
+    CERO_TRY(cero_comm_all_reduce_i64(trainer->params.context->comm, CERO_COMM_MAX, &value, 1));
+    trainer->stopped_by = (int)value;
     return CERO_OK;
 }
 
@@ -277,16 +321,32 @@ static bool is_eval_due(const cero_trainer *trainer, bool is_last)
     return trainer->eval_sampler != NULL && (is_last || (every > 0 && trainer->done % every == 0));
 }
 
+/* What the step sent, and what no phase took of its time. */
+static void count_sent(const cero_trainer *trainer, const cero_comm_counter *before,
+                       cero_metrics_step *step)
+{
+    cero_comm_counter now = cero_comm_get_total(trainer->params.context->comm);
+    const cero_step_stats *t = &step->stats;
+    double other = step->step_seconds - step->seconds_data - t->seconds_forward -
+                   t->seconds_backward - t->seconds_exchange - t->seconds_update;
+
+    step->bytes_sent = now.bytes - before->bytes;
+    step->messages_sent = now.messages - before->messages;
+    step->bytes_between_nodes = now.bytes_between_nodes - before->bytes_between_nodes;
+    step->seconds_other = other > 0 ? other : 0;
+}
+
 static cero_status run_step(cero_trainer *trainer, const volatile int *stop,
                             cero_metrics_step *step)
 {
     int64_t batch_size = cero_engine_global_batch(trainer->engine);
     int64_t first = trainer->done * batch_size;
-    int64_t sent = cero_comm_bytes_sent(trainer->params.context->comm);
+    cero_comm_counter before = cero_comm_get_total(trainer->params.context->comm);
     double start = cero_clock_now();
 
     *step = (cero_metrics_step){0};
-    CERO_TRY(read_batch(trainer, first));
+    // A rank that cannot read tells the others, which are on their way into the step.
+    CERO_TRY(cero_comm_fail(trainer->params.context->comm, read_batch(trainer, first)));
     step->seconds_data = cero_clock_now() - start;
     const void *data[] = {trainer->tokens, trainer->targets};
     cero_batch batch = {.input_count = 2, .name = input_names, .data = data, .sample = first};
@@ -296,8 +356,9 @@ static cero_status run_step(cero_trainer *trainer, const volatile int *stop,
     step->samples = first + batch_size;
     step->step_tokens = batch_size * trainer->seq_len;
     step->tokens = step->samples * trainer->seq_len;
-    step->bytes_sent = cero_comm_bytes_sent(trainer->params.context->comm) - sent;
-    bool is_last = trainer->done == trainer->steps || (stop != NULL && *stop != 0);
+    count_sent(trainer, &before, step);
+    CERO_TRY(agree_stop(trainer, stop));
+    bool is_last = trainer->done == trainer->steps || trainer->stopped_by != 0;
     if (is_eval_due(trainer, is_last)) {
         CERO_TRY(cero_trainer_evaluate(trainer, &trainer->eval_loss));
         step->has_eval = true;
@@ -323,57 +384,92 @@ static cero_status tell(cero_trainer *trainer, const cero_metrics_step *step)
     if (trainer->params.visitor != NULL) {
         trainer->params.visitor(trainer->params.visitor_context, step);
     }
-    cero_step_report_add(&trainer->report, step);
-    return CERO_OK;
+    return cero_step_report_add(&trainer->report, step);
+}
+
+static bool is_speaker(const cero_trainer *trainer)
+{
+    return cero_comm_rank(trainer->params.context->comm) == 0;
 }
 
 /* What is done before the first step, once. */
 static cero_status begin(cero_trainer *trainer)
 {
+    const cero_train_spec *spec = cero_train_config_spec(trainer->params.config);
+
     if (trainer->params.is_profiling) {
         CERO_TRY(cero_engine_profile_begin(trainer->engine));
     }
-    if (!trainer->has_begun && cero_train_config_spec(trainer->params.config)->dump_state) {
+    if (!trainer->has_begun && spec->dump_state && is_speaker(trainer)) {
         CERO_TRY(cero_step_report_config(trainer->params.config));
     }
     trainer->has_begun = true;
-    return CERO_OK;
+    return cero_comms_report_begin(spec, trainer->params.context->comm, &trainer->comms);
 }
 
-cero_status cero_trainer_run(cero_trainer *trainer, const volatile int *stop)
+/* True when the next step is that of `flops_profiler`. */
+static bool is_profile_due(const cero_trainer *trainer)
+{
+    const cero_train_spec *spec = cero_train_config_spec(trainer->params.config);
+
+    return spec->flops_profiler_enabled && is_speaker(trainer) &&
+           trainer->done + 1 == spec->flops_profiler_profile_step;
+}
+
+static cero_status report_profile(cero_trainer *trainer, const cero_metrics_step *step)
+{
+    const cero_comm *comm = trainer->params.context->comm;
+    cero_flops_report_params params = {.spec = cero_train_config_spec(trainer->params.config),
+                                       .engine = trainer->engine,
+                                       .step = step,
+                                       .model = trainer->params.model->name,
+                                       .rank = cero_comm_rank(comm),
+                                       .size = cero_comm_size(comm)};
+
+    if (!trainer->params.is_profiling) {
+        cero_engine_profile_end(trainer->engine);
+    }
+    return cero_flops_report_deliver(&params);
+}
+
+static cero_status run_steps(cero_trainer *trainer, const volatile int *stop)
 {
     cero_metrics_step step;
 
-    CERO_TRY(begin(trainer));
-    while (trainer->done < trainer->steps && (stop == NULL || *stop == 0)) {
+    CERO_TRY(agree_stop(trainer, stop));
+    while (trainer->done < trainer->steps && trainer->stopped_by == 0) {
+        bool is_profiled = is_profile_due(trainer);
+        if (is_profiled && !trainer->params.is_profiling) {
+            CERO_TRY(cero_engine_profile_begin(trainer->engine));
+        }
         CERO_TRY(run_step(trainer, stop, &step));
+        if (is_profiled) {
+            CERO_TRY(report_profile(trainer, &step));
+        }
         CERO_TRY(tell(trainer, &step));
     }
     return CERO_OK;
 }
 
-static cero_status give_param(void *context, const char *name, int64_t begin, int64_t numel,
-                              float *out)
+static cero_status report_comms(const cero_trainer *trainer)
 {
-    cero_trainer *trainer = context;
-    int64_t i = cero_engine_find_param(trainer->engine, name);
+    cero_text text = {0};
+    cero_status st = cero_comms_report_write(trainer->comms, &text);
 
-    CERO_CHECK(i >= 0, CERO_ERR_INTERNAL, "the model has no parameter %s", name);
-    return cero_engine_get_param(trainer->engine, i, begin, numel, out);
+    if (st == CERO_OK) {
+        cero_step_report_lines(text.data);
+    }
+    cero_text_cleanup(&text);
+    return st;
 }
 
-cero_status cero_trainer_export(cero_trainer *trainer, const char *dir, cero_dtype dtype,
-                                const char *tokenizer_dir)
+cero_status cero_trainer_run(cero_trainer *trainer, const volatile int *stop)
 {
-    cero_hf_export_stats stats;
-    cero_hf_export_params params = {.spec = trainer->params.model,
-                                    .dtype = dtype,
-                                    .tokenizer_dir = tokenizer_dir,
-                                    .source = give_param,
-                                    .context = trainer};
-
-    CERO_TRY(cero_hf_export(dir, &params, &stats));
-    cero_log(CERO_LOG_INFO, "train", "exported %lld parameters as %s to %s",
-             (long long)stats.params, cero_dtype_name(dtype), dir);
-    return CERO_OK;
+    CERO_TRY(begin(trainer));
+    cero_status st = run_steps(trainer, stop);
+    if (st == CERO_OK && trainer->comms != NULL && is_speaker(trainer)) {
+        st = report_comms(trainer);
+    }
+    cero_comms_report_end(&trainer->comms);
+    return st;
 }

@@ -4,9 +4,27 @@
 
 #include <string.h>
 
-static int64_t round_up(int64_t n)
+int64_t cero_zero_round_up(int64_t n)
 {
     return (n + CERO_ZERO_ALIGNMENT - 1) / CERO_ZERO_ALIGNMENT * CERO_ZERO_ALIGNMENT;
+}
+
+int64_t cero_zero_border(int64_t numel, int size, int j)
+{
+    int64_t blocks = cero_zero_round_up(numel) / CERO_ZERO_ALIGNMENT;
+    int64_t border = blocks / size * j + blocks % size * j / size;
+
+    return border * CERO_ZERO_ALIGNMENT < numel ? border * CERO_ZERO_ALIGNMENT : numel;
+}
+
+cero_zero_part cero_zero_param_part(const cero_zero_param *param)
+{
+    return param->is_frozen ? CERO_ZERO_FROZEN : CERO_ZERO_TRAINED;
+}
+
+int64_t cero_zero_param_begin(const cero_zero_layout *layout, const cero_zero_param *param)
+{
+    return param->offset - layout->units[param->unit].range[cero_zero_param_part(param)].offset;
 }
 
 cero_status cero_zero_layout_check_patterns(const cero_zero_layout *layout,
@@ -39,7 +57,6 @@ static cero_status param_init(const cero_param *from, const cero_patterns *no_de
         .is_frozen = from->is_frozen,
         .has_decay = !cero_patterns_match(no_decay, from->name),
         .is_matrix = from->shape.ndim == 2 && !from->is_embedding,
-        .trained = -1,
     };
     if (to->name == NULL) {
         return CERO_FAIL(CERO_ERR_NOMEM, "no memory for the name %s", from->name);
@@ -53,21 +70,22 @@ static cero_status param_init(const cero_param *from, const cero_patterns *no_de
     return CERO_OK;
 }
 
-static void place_unit(cero_zero_layout *layout, cero_zero_unit *unit)
+/* Places one part of all units behind what is placed already. */
+static void place_part(cero_zero_layout *layout, cero_zero_part part)
 {
-    unit->offset = layout->padded;
-    unit->trained = layout->trained_padded;
-    for (int i = unit->first_param; i < unit->first_param + unit->param_count; i++) {
-        cero_zero_param *p = &layout->params[i];
-        p->offset = unit->offset + unit->numel;
-        unit->numel += p->numel;
-        if (!p->is_frozen) {
-            p->trained = unit->trained + unit->trained_numel;
-            unit->trained_numel += p->numel;
+    for (int64_t u = 0; u < layout->unit_count; u++) {
+        cero_zero_unit *unit = &layout->units[u];
+        cero_zero_range *range = &unit->range[part];
+        range->offset = layout->padded;
+        for (int i = unit->first_param; i < unit->first_param + unit->param_count; i++) {
+            cero_zero_param *p = &layout->params[i];
+            if (cero_zero_param_part(p) == part) {
+                p->offset = range->offset + range->numel;
+                range->numel += p->numel;
+            }
         }
+        layout->padded += cero_zero_round_up(range->numel);
     }
-    layout->padded += round_up(unit->numel);
-    layout->trained_padded += round_up(unit->trained_numel);
 }
 
 cero_status cero_zero_layout_create(const cero_graph *graph, const cero_patterns *no_decay,
@@ -90,9 +108,15 @@ cero_status cero_zero_layout_create(const cero_graph *graph, const cero_patterns
     for (int64_t u = 0; u < graph->unit_count; u++) {
         layout.units[u].first_param = graph->units[u].first_param;
         layout.units[u].param_count = graph->units[u].param_count;
+        layout.units[u].name = cero_strdup(graph->units[u].name);
         layout.unit_count++;
-        place_unit(&layout, &layout.units[u]);
+        if (layout.units[u].name == NULL) {
+            CERO_FAIL_GOTO(fail, CERO_ERR_NOMEM, "no memory for unit %s", graph->units[u].name);
+        }
     }
+    place_part(&layout, CERO_ZERO_TRAINED);
+    layout.trained_padded = layout.padded;
+    place_part(&layout, CERO_ZERO_FROZEN);
     CERO_TRY_GOTO(cero_zero_layout_check_patterns(&layout, no_decay, "no_decay"), fail);
     *out = layout;
     return CERO_OK;
@@ -106,6 +130,9 @@ void cero_zero_layout_cleanup(cero_zero_layout *layout)
 {
     for (int64_t i = 0; layout->params != NULL && i < layout->param_count; i++) {
         cero_delete(layout->params[i].name);
+    }
+    for (int64_t i = 0; layout->units != NULL && i < layout->unit_count; i++) {
+        cero_delete(layout->units[i].name);
     }
     cero_delete(layout->params);
     cero_delete(layout->units);

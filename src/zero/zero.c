@@ -1,85 +1,283 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocation, addresses and the setter of weights. How gradients become an update is in update.c.
+ * What is held where, its memory, and the weights' setter and getter. What moves between ranks is in
+ * exchange.c and schedule.c, how gradients become an update in update.c.
  */
 #include "zero/zero_impl.h"
 
 #include <string.h>
 
-void cero_zero_bytes(const cero_zero *zero, size_t bytes[CERO_MEM_COUNT])
+cero_zero_held cero_zero_own(const cero_zero *zero, int64_t unit, cero_zero_part part)
+{
+    int64_t numel = zero->layout.units[unit].range[part].numel;
+
+    return (cero_zero_held){.begin = cero_zero_border(numel, zero->size, zero->rank),
+                            .end = cero_zero_border(numel, zero->size, zero->rank + 1)};
+}
+
+static cero_zero_held held(const cero_zero *zero, int64_t unit, cero_zero_part part, bool is_whole,
+                           int64_t at)
+{
+    cero_zero_held h = {.end = zero->layout.units[unit].range[part].numel};
+
+    h = is_whole ? h : cero_zero_own(zero, unit, part);
+    h.at = at;
+    return h;
+}
+
+cero_zero_held cero_zero_held_copy(const cero_zero *zero, int64_t unit, cero_zero_part part)
+{
+    const cero_zero_place *place = &zero->place[unit];
+    return held(zero, unit, part, place->is_whole, place->copy[part]);
+}
+
+static bool is_state_whole(const cero_zero *zero)
+{
+    return zero->stage == 0;
+}
+
+/* Without a shared order of single micro-batches a rank adds its own first, and needs room for all. */
+static bool is_sum_whole(const cero_zero *zero)
+{
+    return zero->stage == 0 || zero->is_local || !zero->has_sums;
+}
+
+cero_zero_held cero_zero_held_state(const cero_zero *zero, int64_t unit)
+{
+    return held(zero, unit, CERO_ZERO_TRAINED, is_state_whole(zero), zero->place[unit].state);
+}
+
+cero_zero_held cero_zero_held_sum(const cero_zero *zero, int64_t unit)
+{
+    return held(zero, unit, CERO_ZERO_TRAINED, is_sum_whole(zero), zero->place[unit].sum);
+}
+
+cero_zero_cut cero_zero_intersect(cero_zero_held h, int64_t begin, int64_t n)
+{
+    int64_t first = begin > h.begin ? begin : h.begin;
+    int64_t last = begin + n < h.end ? begin + n : h.end;
+
+    return last > first
+               ? (cero_zero_cut){.begin = first, .n = last - first, .at = h.at + first - h.begin}
+               : (cero_zero_cut){.begin = begin};
+}
+
+cero_dtype cero_zero_grad_dtype(const cero_zero *zero)
+{
+    return zero->has_sums ? CERO_DTYPE_F32 : zero->dtype;
+}
+
+void *cero_zero_sum_at(const cero_zero *zero, int64_t at)
+{
+    return (char *)zero->grad + (size_t)at * cero_dtype_size(cero_zero_grad_dtype(zero));
+}
+
+void *cero_zero_copy_at(const cero_zero *zero, int64_t at)
+{
+    return (char *)zero->param + (size_t)at * cero_dtype_size(zero->dtype);
+}
+
+void cero_zero_borders(const cero_zero *zero, int64_t unit, cero_zero_part part, int64_t *border)
+{
+    for (int j = 0; j <= zero->size; j++) {
+        border[j] = cero_zero_border(zero->layout.units[unit].range[part].numel, zero->size, j);
+    }
+}
+
+/* Elements that rank `rank` sets aside for its shard of a range. */
+static int64_t shard_room(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part)
+{
+    int64_t numel = zero->layout.units[unit].range[part].numel;
+    return cero_zero_round_up(cero_zero_border(numel, zero->size, rank + 1) -
+                              cero_zero_border(numel, zero->size, rank));
+}
+
+int64_t cero_zero_shard_at(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part)
+{
+    int64_t at = zero->whole_numel;
+
+    for (int p = 0; p <= (int)part; p++) {
+        int64_t units = p == (int)part ? unit : zero->layout.unit_count;
+        for (int64_t u = 0; u < units; u++) {
+            at += zero->place[u].is_whole ? 0 : shard_room(zero, rank, u, (cero_zero_part)p);
+        }
+    }
+    return at;
+}
+
+/* A unit that is small stays whole at stage 3: a gather would cost more than it saves. */
+static bool is_unit_whole(const cero_zero *zero, const cero_zero_unit *unit)
+{
+    int64_t numel = unit->range[CERO_ZERO_TRAINED].numel + unit->range[CERO_ZERO_FROZEN].numel;
+
+    return zero->stage < 3 || zero->size == 1 ||
+           numel <= zero->spec->stage3_param_persistence_threshold;
+}
+
+/* Whole copies first, at the same place on every rank; then this rank's shards. */
+static void place_copies(cero_zero *zero)
 {
     const cero_zero_layout *l = &zero->layout;
-    size_t trained = (size_t)l->trained_padded;
+
+    for (int64_t u = 0; u < l->unit_count; u++) {
+        zero->place[u].is_whole = is_unit_whole(zero, &l->units[u]);
+    }
+    for (int part = 0; part < CERO_ZERO_PARTS; part++) {
+        for (int64_t u = 0; u < l->unit_count; u++) {
+            if (zero->place[u].is_whole) {
+                zero->place[u].copy[part] = zero->whole_numel;
+                zero->whole_numel += cero_zero_round_up(l->units[u].range[part].numel);
+            }
+        }
+    }
+    zero->copy_numel = zero->whole_numel;
+    for (int part = 0; part < CERO_ZERO_PARTS; part++) {
+        for (int64_t u = 0; u < l->unit_count; u++) {
+            if (!zero->place[u].is_whole) {
+                zero->place[u].copy[part] = zero->copy_numel;
+                zero->copy_numel += shard_room(zero, zero->rank, u, (cero_zero_part)part);
+            }
+        }
+    }
+}
+
+static void place_states(cero_zero *zero)
+{
+    const cero_zero_layout *l = &zero->layout;
+
+    for (int64_t u = 0; u < l->unit_count; u++) {
+        int64_t whole = cero_zero_round_up(l->units[u].range[CERO_ZERO_TRAINED].numel);
+        int64_t shard = shard_room(zero, zero->rank, u, CERO_ZERO_TRAINED);
+        zero->place[u].state = zero->state_numel;
+        zero->place[u].sum = zero->sum_numel;
+        zero->state_numel += is_state_whole(zero) ? whole : shard;
+        zero->sum_numel += is_sum_whole(zero) ? whole : shard;
+    }
+}
+
+/* The most that the reduction of one unit takes for what comes in by message. */
+static cero_status plan_landing(cero_zero *zero)
+{
+    int64_t *border = cero_new((size_t)zero->size + 1, sizeof(int64_t));
+
+    if (border == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for the shards of %d ranks", zero->size);
+    }
+    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
+        cero_zero_borders(zero, u, CERO_ZERO_TRAINED, border);
+        cero_reduce_params params = {.dtype = zero->is_local ? CERO_DTYPE_F32 : zero->dtype,
+                                     .border = border,
+                                     .bucket = zero->spec->reduce_bucket_size,
+                                     .order = zero->order};
+        size_t nbytes = cero_reduce_landing_bytes(zero->comm, &params);
+        nbytes = (nbytes + CERO_MEM_ALIGNMENT - 1) / CERO_MEM_ALIGNMENT * CERO_MEM_ALIGNMENT;
+        zero->landing_bytes = nbytes > zero->landing_bytes ? nbytes : zero->landing_bytes;
+    }
+    zero->landing_count = zero->spec->overlap_comm ? 2 : 1;
+    cero_delete(border);
+    return CERO_OK;
+}
+
+void cero_zero_bytes(const cero_zero *zero, size_t exchange_bytes, size_t bytes[CERO_MEM_COUNT])
+{
     size_t size = cero_dtype_size(zero->dtype);
+    size_t f32 = (size_t)zero->state_numel * sizeof(float);
 
     memset(bytes, 0, CERO_MEM_COUNT * sizeof(size_t));
-    bytes[CERO_MEM_PARAM] = (size_t)l->padded * size;
+    bytes[CERO_MEM_PARAM] =
+        cero_comm_buffer_bytes(zero->comm, (size_t)zero->copy_numel * size, zero->is_shared);
+    bytes[CERO_MEM_COMM] = exchange_bytes;
     if (zero->contributions == 0) {
         return;
     }
-    bytes[CERO_MEM_GRAD] = trained * (size + (zero->has_sums ? sizeof(float) : 0));
-    bytes[CERO_MEM_MASTER] = zero->has_master ? trained * sizeof(float) : 0;
-    bytes[CERO_MEM_OPTIM] = trained * sizeof(float) * (size_t)zero->moment_count;
+    bytes[CERO_MEM_COMM] += zero->landing_bytes * (size_t)zero->landing_count;
+    bytes[CERO_MEM_GRAD] = (size_t)zero->sum_numel * cero_dtype_size(cero_zero_grad_dtype(zero));
+    bytes[CERO_MEM_MASTER] = zero->has_master ? f32 : 0;
+    bytes[CERO_MEM_OPTIM] = f32 * (size_t)zero->moment_count;
     bytes[CERO_MEM_OTHER] =
         CERO_ZERO_NORM_SPAN / CERO_SQUARE_BLOCK * sizeof(double) + zero->scratch_bytes;
 }
 
-static cero_status allocate(cero_zero *zero)
+static cero_status allocate_cleared(cero_zero *zero, size_t nbytes, cero_mem_category category,
+                                    const char *what, void **out)
 {
-    cero_mem *mem = zero->mem;
-    size_t trained = (size_t)zero->layout.trained_padded;
-    size_t size = cero_dtype_size(zero->dtype);
-    size_t f32 = trained * sizeof(float);
+    CERO_TRY(cero_mem_alloc(zero->mem, nbytes, category, what, out));
+    memset(*out, 0, nbytes);
+    return CERO_OK;
+}
 
-    CERO_TRY(cero_mem_alloc(mem, (size_t)zero->layout.padded * size, CERO_MEM_PARAM, "parameters",
-                            &zero->param));
-    memset(zero->param, 0, (size_t)zero->layout.padded * size);
-    if (zero->contributions == 0) {
-        return CERO_OK;
-    }
-    // Padding is zero and stays zero: it never counts in a norm.
-    CERO_TRY(
-        cero_mem_alloc(mem, trained * size, CERO_MEM_GRAD, "staged gradients", &zero->staging));
-    memset(zero->staging, 0, trained * size);
-    if (zero->has_sums) {
-        CERO_TRY(cero_mem_alloc(mem, f32, CERO_MEM_GRAD, "gradient sums", (void **)&zero->sum));
-        memset(zero->sum, 0, f32);
+/* Memory of this rank alone. Padding is zero and stays zero: it never counts in a norm. */
+static cero_status allocate_private(cero_zero *zero, const size_t bytes[CERO_MEM_COUNT])
+{
+    size_t f32 = (size_t)zero->state_numel * sizeof(float);
+
+    if (zero->sum_buffer == NULL) {
+        CERO_TRY(allocate_cleared(zero, bytes[CERO_MEM_GRAD], CERO_MEM_GRAD, "gradient sums",
+                                  &zero->grad));
     }
     if (zero->has_master) {
         CERO_TRY(
-            cero_mem_alloc(mem, f32, CERO_MEM_MASTER, "master weights", (void **)&zero->master));
-        memset(zero->master, 0, f32);
+            allocate_cleared(zero, f32, CERO_MEM_MASTER, "master weights", (void **)&zero->master));
     }
     if (zero->moment_count > 0) {
         CERO_TRY(
-            cero_mem_alloc(mem, f32, CERO_MEM_OPTIM, "first moments", (void **)&zero->exp_avg));
-        memset(zero->exp_avg, 0, f32);
+            allocate_cleared(zero, f32, CERO_MEM_OPTIM, "first moments", (void **)&zero->exp_avg));
     }
     if (zero->moment_count > 1) {
-        CERO_TRY(
-            cero_mem_alloc(mem, f32, CERO_MEM_OPTIM, "second moments", (void **)&zero->exp_avg_sq));
-        memset(zero->exp_avg_sq, 0, f32);
+        CERO_TRY(allocate_cleared(zero, f32, CERO_MEM_OPTIM, "second moments",
+                                  (void **)&zero->exp_avg_sq));
     }
-    CERO_TRY(cero_mem_alloc(mem, CERO_ZERO_NORM_SPAN / CERO_SQUARE_BLOCK * sizeof(double),
+    CERO_TRY(cero_mem_alloc(zero->mem, CERO_ZERO_NORM_SPAN / CERO_SQUARE_BLOCK * sizeof(double),
                             CERO_MEM_OTHER, "norm of the gradient", (void **)&zero->block_sums));
-    return cero_mem_alloc(mem, zero->scratch_bytes, CERO_MEM_OTHER, "scratch of the optimizer",
-                          &zero->scratch);
+    CERO_TRY(cero_mem_alloc(zero->mem, zero->landing_bytes * (size_t)zero->landing_count,
+                            CERO_MEM_COMM, "messages of the exchange", &zero->landing));
+    return cero_mem_alloc(zero->mem, zero->scratch_bytes, CERO_MEM_OTHER,
+                          "scratch of the optimizer", &zero->scratch);
 }
 
-float *cero_zero_master(const cero_zero *zero, const cero_zero_param *param)
+/* Memory that peers read. */
+static cero_status allocate_shared(cero_zero *zero, size_t exchange_bytes,
+                                   const size_t bytes[CERO_MEM_COUNT])
 {
-    return zero->has_master ? zero->master + param->trained : (float *)zero->param + param->offset;
+    cero_comm_buffer_params params = {.mem = zero->mem,
+                                      .category = CERO_MEM_PARAM,
+                                      .nbytes =
+                                          (size_t)zero->copy_numel * cero_dtype_size(zero->dtype),
+                                      .is_one_per_node = zero->is_shared,
+                                      .what = "parameters"};
+
+    CERO_TRY(cero_comm_buffer_create(zero->comm, &params, &zero->param_buffer));
+    zero->param = cero_comm_buffer_data(zero->param_buffer);
+    params = (cero_comm_buffer_params){.mem = zero->mem,
+                                       .category = CERO_MEM_COMM,
+                                       .nbytes = exchange_bytes,
+                                       .what = "gathered parameters and staged gradients"};
+    if (exchange_bytes > 0) {
+        CERO_TRY(cero_comm_buffer_create(zero->comm, &params, &zero->arena));
+    }
+    bool is_sum_read = zero->contributions > 0 && (zero->stage == 0 || zero->is_local);
+    if (is_sum_read && zero->size > 1) {
+        params.category = CERO_MEM_GRAD;
+        params.nbytes = bytes[CERO_MEM_GRAD];
+        params.what = "gradient sums";
+        CERO_TRY(cero_comm_buffer_create(zero->comm, &params, &zero->sum_buffer));
+        zero->grad = cero_comm_buffer_data(zero->sum_buffer);
+    }
+    return CERO_OK;
 }
 
 static void set_addresses(cero_zero *zero)
 {
-    size_t size = cero_dtype_size(zero->dtype);
-
     for (int64_t i = 0; i < zero->layout.param_count; i++) {
         const cero_zero_param *p = &zero->layout.params[i];
-        zero->param_address[i] = (char *)zero->param + (size_t)p->offset * size;
-        if (!p->is_frozen && zero->staging != NULL) {
-            zero->grad_address[i] = (char *)zero->staging + (size_t)p->trained * size;
+        const cero_zero_place *place = &zero->place[p->unit];
+        int64_t begin = cero_zero_param_begin(&zero->layout, p);
+        if (place->is_whole) {
+            zero->param_address[i] =
+                cero_zero_copy_at(zero, place->copy[cero_zero_param_part(p)] + begin);
+        }
+        if (!p->is_frozen && zero->contributions > 0 && !zero->has_sums) {
+            zero->grad_address[i] = cero_zero_sum_at(zero, place->sum + begin);
         }
     }
 }
@@ -96,58 +294,70 @@ static int count_moments(const cero_zero *zero)
     return most;
 }
 
+/* Appends the part of parameter i that this rank updates, or lengthens the segment before it. */
+static void add_segment(cero_zero *zero, int64_t i)
+{
+    const cero_optim_spec *spec = &zero->spec->optimizer;
+    bool needs_matrices = cero_optim_needs_matrices(spec);
+    bool is_elementwise = !cero_optim_needs_norms(spec) && !needs_matrices;
+    const cero_zero_param *p = &zero->layout.params[i];
+    int64_t begin = cero_zero_param_begin(&zero->layout, p);
+    cero_zero_cut cut = cero_zero_intersect(cero_zero_held_state(zero, p->unit), begin, p->numel);
+    cero_optim_segment *before =
+        zero->segment_count > 0 ? &zero->segments[zero->segment_count - 1] : NULL;
+
+    if (is_elementwise && before != NULL && cut.n > 0 &&
+        zero->layout.params[before->param].unit == p->unit && before->has_decay == p->has_decay &&
+        before->flat_offset + before->numel == cut.begin) {
+        before->numel += cut.n;
+        before->shape = cero_shape_1d(before->numel); // elements are all that counts
+        before->offset = 0;
+    } else if (cut.n > 0 || (needs_matrices && p->is_matrix)) {
+        // Muon completes a matrix on every rank, also where none of it is owned.
+        zero->segments[zero->segment_count++] = (cero_optim_segment){
+            .numel = cut.n,
+            .offset = cut.n > 0 ? cut.begin - begin : 0,
+            .flat_offset = cut.begin,
+            .param = i,
+            .shape = p->shape,
+            .has_decay = p->has_decay,
+            .is_matrix = p->is_matrix,
+            .grad_dtype = cero_zero_grad_dtype(zero),
+            .copy_dtype = zero->dtype,
+        };
+    }
+}
+
 /*
  * One segment for each parameter, or for each run of neighbours that are treated alike when elements are
  * updated alone. Addresses follow when memory exists.
  */
 static void make_segments(cero_zero *zero)
 {
-    const cero_zero_layout *l = &zero->layout;
-    const cero_optim_spec *spec = &zero->spec->optimizer;
-    bool is_elementwise = !cero_optim_needs_norms(spec) && !cero_optim_needs_matrices(spec);
-    int64_t last = -1;
-
-    zero->segment_count = 0;
-    for (int64_t i = 0; i < l->param_count; i++) {
-        const cero_zero_param *p = &l->params[i];
-        if (p->is_frozen) {
-            continue;
+    for (int64_t i = 0; i < zero->layout.param_count; i++) {
+        if (!zero->layout.params[i].is_frozen) {
+            add_segment(zero, i);
         }
-        cero_optim_segment *before = last >= 0 ? &zero->segments[zero->segment_count - 1] : NULL;
-        if (is_elementwise && before != NULL && l->params[last].unit == p->unit &&
-            l->params[last].has_decay == p->has_decay &&
-            l->params[last].offset + l->params[last].numel == p->offset) {
-            before->numel += p->numel;
-            before->shape = cero_shape_1d(before->numel);
-        } else {
-            zero->segments[zero->segment_count++] = (cero_optim_segment){
-                .numel = p->numel,
-                .flat_offset = p->trained - l->units[p->unit].trained,
-                .param = i,
-                .shape = p->shape,
-                .has_decay = p->has_decay,
-                .is_matrix = p->is_matrix,
-                .grad_dtype = zero->has_sums ? CERO_DTYPE_F32 : zero->dtype,
-                .copy_dtype = zero->dtype,
-            };
-        }
-        last = i;
     }
 }
 
 static void set_segment_addresses(cero_zero *zero)
 {
-    size_t size = cero_dtype_size(zero->dtype);
-
     for (int64_t i = 0; i < zero->segment_count; i++) {
         cero_optim_segment *s = &zero->segments[i];
-        const cero_zero_param *p = &zero->layout.params[s->param];
-        s->grad = zero->has_sums ? (const void *)(zero->sum + p->trained)
-                                 : (const char *)zero->staging + (size_t)p->trained * size;
-        s->master = cero_zero_master(zero, p);
-        s->exp_avg = zero->exp_avg != NULL ? zero->exp_avg + p->trained : NULL;
-        s->exp_avg_sq = zero->exp_avg_sq != NULL ? zero->exp_avg_sq + p->trained : NULL;
-        s->copy = zero->has_master ? (char *)zero->param + (size_t)p->offset * size : NULL;
+        int64_t unit = zero->layout.params[s->param].unit;
+        int64_t n = s->numel > 0 ? s->numel : 0;
+        cero_zero_cut state =
+            cero_zero_intersect(cero_zero_held_state(zero, unit), s->flat_offset, n);
+        cero_zero_cut sum = cero_zero_intersect(cero_zero_held_sum(zero, unit), s->flat_offset, n);
+        cero_zero_cut copy = cero_zero_intersect(cero_zero_held_copy(zero, unit, CERO_ZERO_TRAINED),
+                                                 s->flat_offset, n);
+        float *weights = cero_zero_copy_at(zero, copy.at);
+        s->grad = cero_zero_sum_at(zero, sum.at);
+        s->master = zero->has_master ? zero->master + state.at : weights;
+        s->exp_avg = zero->exp_avg != NULL ? zero->exp_avg + state.at : NULL;
+        s->exp_avg_sq = zero->exp_avg_sq != NULL ? zero->exp_avg_sq + state.at : NULL;
+        s->copy = zero->has_master ? cero_zero_copy_at(zero, copy.at) : NULL;
     }
 }
 
@@ -155,8 +365,6 @@ static cero_status create_optimizer(cero_zero *zero)
 {
     size_t count = (size_t)zero->layout.param_count;
 
-    zero->has_master = zero->dtype != CERO_DTYPE_F32;
-    zero->has_sums = zero->contributions > 1;
     CERO_TRY(cero_optim_create(zero->device, &zero->spec->optimizer, &zero->optim));
     zero->moment_count = count_moments(zero);
     zero->segments = cero_new(count, sizeof(cero_optim_segment));
@@ -176,6 +384,75 @@ static cero_status create_optimizer(cero_zero *zero)
     return CERO_OK;
 }
 
+/* auto: local saves most where a rank adds several micro-batches; node where nodes have several ranks. */
+static cero_status choose_order(cero_zero *zero)
+{
+    cero_gradient_order order = zero->spec->gradient_order;
+    bool has_nodes = cero_comm_node_count(zero->comm) > 1 &&
+                     cero_comm_node_count(zero->comm) < zero->size &&
+                     cero_comm_has_shared_memory(zero->comm);
+
+    CERO_CHECK(
+        order != CERO_GRADIENT_ORDER_LOCAL || zero->stage < 2, CERO_ERR_INVALID,
+        "cero.gradient_order is local with ZeRO stage %d; sums of a rank's own need room for "
+        "all gradients: use stage 0 or 1, or another order",
+        zero->stage);
+    if (order == CERO_GRADIENT_ORDER_AUTO) {
+        bool is_local = zero->stage < 2 && zero->micro_batches > 1;
+        order = is_local    ? CERO_GRADIENT_ORDER_LOCAL
+                : has_nodes ? CERO_GRADIENT_ORDER_NODE
+                            : CERO_GRADIENT_ORDER_GLOBAL;
+    }
+    zero->order = order == CERO_GRADIENT_ORDER_NODE ? CERO_EXCHANGE_NODE : CERO_EXCHANGE_FLAT;
+    // With one micro-batch, or one rank, there is nothing to add before the exchange.
+    zero->is_local =
+        order == CERO_GRADIENT_ORDER_LOCAL && zero->micro_batches > 1 && zero->size > 1;
+    return CERO_OK;
+}
+
+/* The world this zero is part of: parameters alone are this rank's own business. */
+static cero_status join(cero_zero *zero, const cero_zero_params *params)
+{
+    zero->comm = params->comm;
+    if (params->micro_batches == 0) {
+        CERO_TRY(cero_comm_create_self(&zero->own_comm));
+        zero->comm = zero->own_comm;
+    }
+    zero->rank = cero_comm_rank(zero->comm);
+    zero->size = cero_comm_size(zero->comm);
+    zero->micro_batches = params->micro_batches;
+    zero->contributions = params->micro_batches * zero->size;
+    zero->has_sums = zero->contributions > 1;
+    if (zero->contributions > 0) {
+        zero->stage = zero->size > 1 ? params->spec->zero_stage : 0;
+        zero->has_master = zero->dtype != CERO_DTYPE_F32;
+        zero->is_shared = params->spec->share_within_node && zero->size > 1 &&
+                          (zero->stage == 1 || zero->stage == 2);
+        CERO_TRY(choose_order(zero));
+    }
+    return CERO_OK;
+}
+
+static cero_status plan(cero_zero *zero, const cero_graph *graph)
+{
+    bool trains = zero->contributions > 0;
+
+    CERO_TRY(cero_zero_layout_create(graph, trains ? &zero->spec->no_decay : NULL, &zero->layout));
+    zero->place = cero_new((size_t)zero->layout.unit_count, sizeof(cero_zero_place));
+    if (zero->place == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for the places of %lld units",
+                         (long long)zero->layout.unit_count);
+    }
+    place_copies(zero);
+    place_states(zero);
+    if (!trains) {
+        return CERO_OK;
+    }
+    CERO_TRY(cero_zero_layout_check_patterns(&zero->layout, &zero->spec->frozen, "frozen"));
+    CERO_TRY(create_optimizer(zero));
+    return plan_landing(zero);
+}
+
 cero_status cero_zero_create(const cero_zero_params *params, cero_zero **out)
 {
     cero_status st = CERO_OK;
@@ -186,32 +463,10 @@ cero_status cero_zero_create(const cero_zero_params *params, cero_zero **out)
     }
     zero->device = params->device;
     zero->mem = params->mem;
-    zero->comm = params->comm;
     zero->spec = params->spec;
     zero->dtype = params->graph->compute_dtype;
-    zero->contributions = params->contributions;
-    CERO_TRY_GOTO(cero_zero_layout_create(params->graph,
-                                          params->spec != NULL ? &params->spec->no_decay : NULL,
-                                          &zero->layout),
-                  fail);
-    if (zero->contributions > 0) {
-        CERO_TRY_GOTO(cero_zero_layout_check_patterns(&zero->layout, &zero->spec->frozen, "frozen"),
-                      fail);
-        CERO_TRY_GOTO(create_optimizer(zero), fail);
-    }
-    if (!cero_device_is_meta(zero->device)) {
-        size_t count = (size_t)zero->layout.param_count;
-        zero->param_address = cero_new(count, sizeof(void *));
-        zero->grad_address = cero_new(count, sizeof(void *));
-        if (zero->param_address == NULL || zero->grad_address == NULL) {
-            CERO_FAIL_GOTO(fail, CERO_ERR_NOMEM, "no memory for %zu addresses", count);
-        }
-        CERO_TRY_GOTO(allocate(zero), fail);
-        set_addresses(zero);
-        if (zero->contributions > 0) {
-            set_segment_addresses(zero);
-        }
-    }
+    CERO_TRY_GOTO(join(zero, params), fail);
+    CERO_TRY_GOTO(plan(zero, params->graph), fail);
     *out = zero;
     return CERO_OK;
 
@@ -220,26 +475,69 @@ fail:
     return st;
 }
 
+cero_status cero_zero_allocate(cero_zero *zero, size_t exchange_bytes)
+{
+    size_t count = (size_t)zero->layout.param_count;
+    size_t units = (size_t)zero->layout.unit_count;
+    size_t bytes[CERO_MEM_COUNT];
+    cero_status st = CERO_OK;
+
+    cero_zero_bytes(zero, exchange_bytes, bytes);
+    zero->param_address = cero_new(count, sizeof(void *));
+    zero->grad_address = cero_new(count, sizeof(void *));
+    zero->refresh = cero_new(units, sizeof(cero_exchange *));
+    zero->spread = cero_new(units, sizeof(cero_exchange *));
+    zero->refresh_state = cero_new(units, 1);
+    if (zero->param_address == NULL || zero->grad_address == NULL || zero->refresh == NULL ||
+        zero->spread == NULL || zero->refresh_state == NULL) {
+        st = CERO_FAIL(CERO_ERR_NOMEM, "no memory for %zu addresses", count);
+    }
+    CERO_TRY(cero_comm_agree(zero->comm, st));
+    CERO_TRY(allocate_shared(zero, exchange_bytes, bytes));
+    if (zero->contributions > 0) {
+        CERO_TRY(cero_comm_agree(zero->comm, allocate_private(zero, bytes)));
+    }
+    set_addresses(zero);
+    if (zero->contributions > 0) {
+        set_segment_addresses(zero);
+        CERO_TRY(cero_zero_create_exchanges(zero));
+    }
+    return CERO_OK;
+}
+
 void cero_zero_destroy(cero_zero **zero)
 {
     if (zero == NULL || *zero == NULL) {
         return;
     }
     cero_zero *z = *zero;
+    if (z->refresh_state != NULL && cero_zero_refresh_release(z) != CERO_OK) {
+        // An error ended the exchanges: nobody reads this memory any more.
+    }
+    cero_zero_destroy_exchanges(z);
+    if (z->sum_buffer == NULL) {
+        cero_mem_free(z->mem, z->grad);
+    }
     cero_mem_free(z->mem, z->scratch);
+    cero_mem_free(z->mem, z->landing);
     cero_mem_free(z->mem, z->block_sums);
     cero_mem_free(z->mem, z->exp_avg_sq);
     cero_mem_free(z->mem, z->exp_avg);
     cero_mem_free(z->mem, z->master);
-    cero_mem_free(z->mem, z->sum);
-    cero_mem_free(z->mem, z->staging);
-    cero_mem_free(z->mem, z->param);
+    cero_comm_buffer_destroy(&z->sum_buffer);
+    cero_comm_buffer_destroy(&z->arena);
+    cero_comm_buffer_destroy(&z->param_buffer);
     cero_optim_destroy(&z->optim);
     cero_delete(z->norms);
     cero_delete(z->segments);
+    cero_delete(z->refresh_state);
+    cero_delete(z->spread);
+    cero_delete(z->refresh);
     cero_delete(z->grad_address);
     cero_delete(z->param_address);
+    cero_delete(z->place);
     cero_zero_layout_cleanup(&z->layout);
+    cero_comm_destroy(&z->own_comm);
     cero_delete(z);
     *zero = NULL;
 }
@@ -259,101 +557,19 @@ void *const *cero_zero_grad_addresses(const cero_zero *zero)
     return zero->grad_address;
 }
 
-static cero_status check_range(const cero_zero *zero, int64_t param, int64_t begin, int64_t n)
+void *cero_zero_arena(const cero_zero *zero)
 {
-    CERO_CHECK(param >= 0 && param < zero->layout.param_count, CERO_ERR_INVALID,
-               "parameter %lld of %lld", (long long)param, (long long)zero->layout.param_count);
-    const cero_zero_param *p = &zero->layout.params[param];
-    CERO_CHECK(begin >= 0 && n >= 0 && begin <= p->numel - n, CERO_ERR_INVALID,
-               "elements %lld .. %lld of parameter %s, which has %lld", (long long)begin,
-               (long long)(begin + n), p->name, (long long)p->numel);
-    return CERO_OK;
+    return zero->arena != NULL ? cero_comm_buffer_data(zero->arena) : NULL;
 }
 
-cero_status cero_zero_set_param(cero_zero *zero, int64_t param, int64_t begin, int64_t n,
-                                const float *values)
+void cero_zero_begin_micro_batch(cero_zero *zero, int64_t index)
 {
-    CERO_TRY(check_range(zero, param, begin, n));
-    const cero_zero_param *p = &zero->layout.params[param];
-    size_t size = cero_dtype_size(zero->dtype);
-    char *copy = (char *)zero->param + (size_t)(p->offset + begin) * size;
-
-    if (zero->has_master && !p->is_frozen) {
-        memcpy(zero->master + p->trained + begin, values, (size_t)n * sizeof(float));
-    }
-    cero_device_from_f32(zero->device, zero->dtype, n, values, copy);
-    return CERO_OK;
+    zero->micro_batch = index;
 }
 
-cero_status cero_zero_get_param(const cero_zero *zero, int64_t param, int64_t begin, int64_t n,
-                                float *values)
+double cero_zero_exchange_seconds(const cero_zero *zero)
 {
-    CERO_TRY(check_range(zero, param, begin, n));
-    const cero_zero_param *p = &zero->layout.params[param];
-    size_t size = cero_dtype_size(zero->dtype);
-
-    if (zero->has_master && !p->is_frozen) {
-        memcpy(values, zero->master + p->trained + begin, (size_t)n * sizeof(float));
-    } else {
-        cero_device_to_f32(zero->device, zero->dtype, n,
-                           (const char *)zero->param + (size_t)(p->offset + begin) * size, values);
-    }
-    return CERO_OK;
-}
-
-/* A span of one parameter's initial values, small enough for the stack. */
-enum {
-    INIT_SPAN = 4096
-};
-
-typedef struct init_task {
-    cero_zero *zero;
-    const cero_zero_param *param;
-    uint64_t seed;
-} init_task;
-
-static void init_span(void *context, int64_t begin, int64_t end, int thread)
-{
-    const init_task *task = context;
-    const cero_zero_param *p = task->param;
-    const cero_zero *zero = task->zero;
-    float values[INIT_SPAN];
-
-    CERO_UNUSED(thread);
-    for (int64_t i = begin; i < end; i++) {
-        int64_t at = i * INIT_SPAN;
-        int64_t n = p->numel - at < INIT_SPAN ? p->numel - at : INIT_SPAN;
-        cero_rng_key key = cero_rng_make_key(task->seed, CERO_RNG_INIT, cero_rng_hash(p->name), 0);
-        for (int64_t k = 0; k < n; k++) {
-            values[k] = p->init == CERO_INIT_ONES ? 1.0f : 0.0f;
-        }
-        if (p->init == CERO_INIT_NORMAL) {
-            cero_rng_fill_normal(key, at, n, 0, p->std, values);
-        }
-        size_t size = cero_dtype_size(zero->dtype);
-        if (zero->has_master && !p->is_frozen) {
-            memcpy(zero->master + p->trained + at, values, (size_t)n * sizeof(float));
-        }
-        cero_device_kernels(zero->device)
-            ->from_f32[zero->dtype](n, values,
-                                    (char *)zero->param + (size_t)(p->offset + at) * size);
-    }
-}
-
-void cero_zero_init_weights(cero_zero *zero, uint64_t seed)
-{
-    for (int64_t i = 0; i < zero->layout.param_count; i++) {
-        init_task task = {.zero = zero, .param = &zero->layout.params[i], .seed = seed};
-        cero_device_parallel_for(zero->device, (task.param->numel + INIT_SPAN - 1) / INIT_SPAN,
-                                 init_span, &task);
-    }
-    size_t f32 = (size_t)zero->layout.trained_padded * sizeof(float);
-    if (zero->exp_avg != NULL) {
-        memset(zero->exp_avg, 0, f32);
-    }
-    if (zero->exp_avg_sq != NULL) {
-        memset(zero->exp_avg_sq, 0, f32);
-    }
+    return zero->exchange_seconds;
 }
 
 double cero_zero_loss_scale(const cero_zero *zero)

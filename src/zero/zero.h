@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters, gradients and optimizer states of a model, and the step that turns one into the next (Rajbhandari
- * et al., "ZeRO", SC 2020).
+ * Parameters, gradients and optimizer states of a model, partitioned over ranks, and the step that turns one
+ * into the next (Rajbhandari et al., "ZeRO", SC 2020).
  *
- * One gradient path: a micro-batch's gradients appear in a staging buffer of the compute dtype and are added
- * in fp32, in the order of micro-batches, by the owner of the range. When a step has one micro-batch the
- * staging buffer already is the sum. Sums and counts are kept apart; the one division happens in the step.
- * A world of one owns every range.
+ * One gradient path for every stage: a micro-batch's gradients of a unit appear in a staging room of the
+ * compute dtype, are exchanged, and are added in fp32, in the order of micro-batches, by the owner of the
+ * range. When a step has one micro-batch in all, the staged gradients already are the sum. Sums and counts
+ * are kept apart; the one division happens in the step.
+ *
+ * The stage decides what is held whole and what as a shard: 1 masters and moments, 2 also the sums (here they
+ * are shards as soon as each micro-batch is exchanged), 3 also the compute copies, which are then gathered
+ * unit by unit (schedule.h).
  */
 #ifndef CERO_ZERO_ZERO_H
 #define CERO_ZERO_ZERO_H
@@ -20,58 +24,145 @@ typedef struct cero_zero cero_zero;
 typedef struct cero_zero_params {
     cero_device *device; /* borrowed, like the next four */
     cero_mem *mem;
-    cero_comm *comm;
-    const cero_graph *graph;     /* for its parameters only */
-    const cero_train_spec *spec; /* optimizer, scaler, clipping, decay; NULL: parameters only */
-    int64_t contributions;       /* micro-batches of one step over all ranks; 0: parameters only */
+    cero_comm *comm;         /* of the data-parallel ranks */
+    const cero_graph *graph; /* for its parameters only */
+    const cero_train_spec
+        *spec;             /* stage, optimizer, scaler, clipping, decay; NULL: parameters only */
+    int64_t micro_batches; /* of one step, on this rank; 0: parameters only, of this rank alone */
 } cero_zero_params;
 
 /*
- * Allocates the states a step needs; weights are zeros until set or initialised. On a meta device nothing is
- * allocated and only the layout may be asked for.
+ * Decides what is held where; allocates nothing yet, so that bytes can be asked for.
  *
- * Collective: over comm.
- * Errors:     INVALID, NOMEM, UNSUPPORTED.
+ * Not collective.
+ * Errors: INVALID, NOMEM, UNSUPPORTED.
  */
 CERO_NODISCARD cero_status cero_zero_create(const cero_zero_params *params, cero_zero **out);
-/* Not collective. */
+
+/*
+ * Allocates the states a step needs, and `exchange_bytes` for the rooms of the programs that run on them.
+ * Weights are zeros until set or initialised.
+ *
+ * Collective: over comm.
+ * Errors:     NOMEM, COMM, REMOTE.
+ */
+CERO_NODISCARD cero_status cero_zero_allocate(cero_zero *zero, size_t exchange_bytes);
+
+/* Collective: over comm, unless an error ended it. */
 void cero_zero_destroy(cero_zero **zero);
 
 /*
- * Bytes of each category that cero_zero_create allocates; also how it computes them.
+ * Bytes of each category that cero_zero_allocate allocates with these rooms; also how it computes them.
  * Not collective.
  */
-void cero_zero_bytes(const cero_zero *zero, size_t bytes[CERO_MEM_COUNT]);
+void cero_zero_bytes(const cero_zero *zero, size_t exchange_bytes, size_t bytes[CERO_MEM_COUNT]);
 
 /* Not collective. */
 const cero_zero_layout *cero_zero_get_layout(const cero_zero *zero);
 
-/* Addresses of compute copies and staged gradients by parameter index, NULL for frozen. Not collective. */
+/* What was chosen, for the start of a run. */
+typedef struct cero_zero_summary {
+    int stage;
+    int rank;
+    int size;
+    int node_count;
+    const char *order;            /* "global", "node", "local" */
+    bool is_shared;               /* compute copies live once per node */
+    int64_t whole_units;          /* stage 3: units that are small enough to stay whole */
+    double bytes_per_step;        /* that this rank sends in a step, without small messages */
+    double gradient_bytes;        /* of these, gradients */
+    double gradient_bytes_global; /* what they would be in the order "global" */
+} cero_zero_summary;
+/* Not collective. */
+void cero_zero_get_summary(const cero_zero *zero, cero_zero_summary *out);
+
+/* True when every rank holds the compute copies of a unit whole. Not collective. */
+bool cero_zero_is_unit_whole(const cero_zero *zero, int64_t unit);
+
+/*
+ * Addresses of compute copies and of gradients by parameter index. NULL for frozen parameters, and for what
+ * lies in a room of a program. Not collective.
+ */
 void *const *cero_zero_param_addresses(const cero_zero *zero);
 void *const *cero_zero_grad_addresses(const cero_zero *zero);
 
-/* Sets weights from (seed, name, element) and clears moments. Collective: over comm. */
-void cero_zero_init_weights(cero_zero *zero, uint64_t seed);
-
 /*
- * The one setter and getter of weights, as f32. Setting writes master and compute copy; moments stay.
+ * Sets weights from (seed, name, element) and clears moments; no rank makes more than it holds.
  *
  * Collective: over comm.
- * Errors:     INVALID when the range is outside the parameter.
+ * Errors:     COMM, REMOTE.
+ */
+CERO_NODISCARD cero_status cero_zero_init_weights(cero_zero *zero, uint64_t seed);
+
+/*
+ * The one setter of weights, as f32: writes what this rank holds of the range, master and compute copy;
+ * moments stay. All ranks set the same values, each at least those of cero_zero_held_param; when all are set
+ * they call cero_zero_weights_set before anything reads them.
+ *
+ * Not collective.
+ * Errors: INVALID when the range is outside the parameter.
  */
 CERO_NODISCARD cero_status cero_zero_set_param(cero_zero *zero, int64_t param, int64_t begin,
                                                int64_t n, const float *values);
-CERO_NODISCARD cero_status cero_zero_get_param(const cero_zero *zero, int64_t param, int64_t begin,
-                                               int64_t n, float *values);
+/* Elements begin .. begin + n of a parameter that this rank holds something of. Not collective. */
+void cero_zero_held_param(const cero_zero *zero, int64_t param, int64_t *begin, int64_t *n);
+/* Collective: over comm. Errors: COMM, REMOTE. */
+CERO_NODISCARD cero_status cero_zero_weights_set(cero_zero *zero);
 
 /*
- * Adds the staged gradients of micro-batch `index` (0, 1, … in this step) to the sums.
+ * The one getter of weights, as f32: the master where there is one.
  *
- * Collective: over comm, same order on all ranks.
- * Errors:     COMM, REMOTE.
- * Cost:       (N-1)/N of the staged bytes per rank; nothing in a world of one.
+ * Collective: over comm; all ranks get all values.
+ * Errors:     INVALID when the range is outside the parameter; COMM, REMOTE.
  */
-CERO_NODISCARD cero_status cero_zero_reduce(cero_zero *zero, int64_t index);
+CERO_NODISCARD cero_status cero_zero_get_param(cero_zero *zero, int64_t param, int64_t begin,
+                                               int64_t n, float *values);
+
+/* Moments of a parameter, and the optimizer's name of one; 0 for frozen parameters. Not collective. */
+int cero_zero_moment_count(const cero_zero *zero, int64_t param);
+const char *cero_zero_moment_name(const cero_zero *zero, int moment);
+/* Elements begin .. begin + n of a parameter whose moments this rank holds. Not collective. */
+void cero_zero_held_moment(const cero_zero *zero, int64_t param, int64_t *begin, int64_t *n);
+/*
+ * Writes what this rank holds of the range.
+ *
+ * Not collective.
+ * Errors: INVALID when the range is outside the parameter, or there is no such moment.
+ */
+CERO_NODISCARD cero_status cero_zero_set_moment(cero_zero *zero, int64_t param, int moment,
+                                                int64_t begin, int64_t n, const float *values);
+/*
+ * Collective: over comm; all ranks get all values.
+ * Errors:     INVALID as above; COMM, REMOTE.
+ */
+CERO_NODISCARD cero_status cero_zero_get_moment(cero_zero *zero, int64_t param, int moment,
+                                                int64_t begin, int64_t n, float *values);
+
+/* What a later step depends on besides weights and moments. */
+typedef struct cero_zero_counters {
+    int64_t applied;
+    int64_t skipped;
+    int64_t skipped_in_a_row;
+    double loss_scale; /* the loss scaler's four numbers */
+    int64_t scaler_iter;
+    int64_t scaler_last_overflow;
+    int64_t scaler_hysteresis_left;
+} cero_zero_counters;
+/* Not collective; all ranks set the same. */
+void cero_zero_get_counters(const cero_zero *zero, cero_zero_counters *out);
+void cero_zero_set_counters(cero_zero *zero, const cero_zero_counters *counters);
+
+/* The rooms' memory; NULL without rooms. Not collective. */
+void *cero_zero_arena(const cero_zero *zero);
+
+/* Which micro-batch (0, 1, … of this rank in the step) the next gradients are of. Not collective. */
+void cero_zero_begin_micro_batch(cero_zero *zero, int64_t index);
+
+/* Makes new compute copies complete on this rank. Collective: over comm. Errors: COMM, REMOTE. */
+CERO_NODISCARD cero_status cero_zero_settle(cero_zero *zero);
+
+/* Seconds spent in exchanges since the start, waiting included. Not collective. */
+double cero_zero_exchange_seconds(const cero_zero *zero);
 
 /* What a step did. */
 typedef struct cero_zero_step_result {

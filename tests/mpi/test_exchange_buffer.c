@@ -187,7 +187,7 @@ static void test_full_node(void **state)
             assert_fails(cero_comm_buffer_create(w.comm, &params, &b), CERO_ERR_NOMEM,
                          "remount,size");
             assert_non_null(strstr(cero_error_message(), "/dev/shm"));
-            assert_non_null(strstr(cero_error_message(), "cero.transport"));
+            assert_non_null(strstr(cero_error_message(), "--no-shared-memory"));
             assert_null(b);
             assert_int_equal(held(&w), 0);
         }

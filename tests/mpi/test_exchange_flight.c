@@ -246,7 +246,7 @@ static void test_two_communicators(void **state)
 static void test_too_many(void **state)
 {
     enum {
-        FLAGS = 64
+        FLAGS = CERO_MPI_SLOTS
     };
     static unit units[FLAGS + 1];
     cases_world w;

@@ -102,7 +102,7 @@ static cero_status check_space(cero_comm *comm, const cero_comm_buffer_params *p
     CERO_CHECK(sum <= room, CERO_ERR_NOMEM,
                "no shared memory for %s: the ranks of this node need %llu bytes, and %llu are free "
                "in %s; enlarge it (mount -o remount,size=... %s, or docker run --shm-size=...) or "
-               "set cero.transport to \"mpi\"",
+               "do without (--no-shared-memory)",
                p->what, sum, room, folder, folder);
     return CERO_OK;
 }

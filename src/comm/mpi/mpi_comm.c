@@ -252,12 +252,9 @@ static void mpi_poll(cero_comm *comm)
 
 static void mpi_fail(cero_comm *comm, cero_status status, const char *message)
 {
-    cero_mpi_process *p = cero_mpi_process_get();
-    int rank = cero_mpi_of(comm)->job->rank;
-
-    if (p->status == CERO_OK) {
-        p->failed_rank = p->failed_rank < 0 || rank < p->failed_rank ? rank : p->failed_rank;
-        CERO_UNUSED(message);
+    CERO_UNUSED(comm);
+    CERO_UNUSED(message);
+    if (cero_mpi_process_get()->status == CERO_OK) {
         (void)cero_mpi_break(status);
     }
 }

@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 
 enum {
-    CERO_MPI_SLOTS = 64,    /* exchanges whose flags are kept apart; see cero_mpi_control */
+    CERO_MPI_SLOTS = 256,   /* exchanges under way at once: those of a model with as many units */
     CERO_MPI_MESSAGE = 480, /* characters of a failed rank's message */
     /* Tags: those of send and recv are below 1000. */
     CERO_MPI_TAG_EXCHANGE = 2000 /* and up to 2000 + CERO_MPI_SLOTS: exchange id % CERO_MPI_SLOTS */
@@ -246,7 +246,7 @@ void cero_mpi_tell(cero_status status, const char *message);
 /* Monotonic nanoseconds. */
 int64_t cero_mpi_now(void);
 
-/* The error of a wait without a sign of life, in mpi_report.c. Returns COMM. */
+/* The error of a wait without a sign of life, in mpi_report.c: COMM on the rank that reports, else REMOTE. */
 cero_status cero_mpi_report(cero_comm *comm, int peer, int64_t begun, const cero_comm_event *event);
 
 /* Shared memory and nodes, in mpi_node.c. */

@@ -217,10 +217,9 @@ bool cero_mpi_pump(void)
     cero_mpi_process *p = cero_mpi_process_get();
 
     for (cero_mpi_job *job = p->jobs; job != NULL; job = job->next) {
+        // Also when this rank failed: others may have in the same moment.
         look_at_pages(job);
-        if (p->status == CERO_OK) {
-            look_for_messages(job);
-        }
+        look_for_messages(job);
     }
     return p->failed_rank < 0;
 }

@@ -120,8 +120,9 @@ cero_status cero_mpi_report(cero_comm *comm, int peer, int64_t life, const cero_
     } else {
         (void)snprintf(who, sizeof(who), "; rank %d reports what each rank did last", reporter);
     }
+    // One rank of a node speaks for all that gave up: the others heard of it.
     cero_status st = CERO_FAIL(
-        CERO_ERR_COMM,
+        reporter == mpi->job->rank ? CERO_ERR_COMM : CERO_ERR_REMOTE,
         "no sign of life from rank %d for %g s while waiting in %s (operation %lld)%s%s%s", culprit,
         comm->timeout, event->name, (long long)event->sequence, itself, who,
         table.data != NULL ? table.data : "");

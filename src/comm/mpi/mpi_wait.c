@@ -77,6 +77,9 @@ cero_status cero_mpi_break(cero_status status)
     if (status == CERO_ERR_REMOTE) {
         pass_on_remote(message);
     } else {
+        // Among ranks that tell in the same moment the lowest is the one that is named, this one included.
+        int rank = p->jobs != NULL ? p->jobs->rank : -1;
+        p->failed_rank = p->failed_rank < 0 || rank < p->failed_rank ? rank : p->failed_rank;
         cero_mpi_tell(status, message);
     }
     set_broken(status, message);

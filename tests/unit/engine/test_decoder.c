@@ -83,6 +83,7 @@ static void whole_open(whole *w, cero_context *context, const cero_model_spec *s
                                                    .comm = context->comm,
                                                    .graph = w->graph},
                                &w->zero));
+    assert_ok(cero_zero_allocate(w->zero, 0));
     const cero_zero_layout *layout = cero_zero_get_layout(w->zero);
     for (int64_t i = 0; i < layout->param_count; i++) {
         cero_param_info info = {.name = layout->params[i].name, .shape = layout->params[i].shape};

@@ -86,7 +86,7 @@ static inline cero_status tiny_create(tiny_run *run)
 
     tiny_set(run, "train_batch_size=4");
     tiny_set(run, "train_micro_batch_size_per_gpu=2");
-    assert_ok(cero_config_create(NULL, run->set, run->set_count, &run->config));
+    assert_ok(cero_config_create(NULL, NULL, run->set, run->set_count, &run->config));
     assert_ok(cero_context_create(&(cero_context_params){.threads = 1}, &run->context));
     assert_ok(cero_token_stream_open(&stream, &run->data));
     if (run->eval_every >= 0) {

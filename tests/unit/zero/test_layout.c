@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two flat spaces hold every element once: sizes nothing divides, frozen parameters only in the first,
- * padding only at a unit's tail. A pattern that matches nothing is refused.
+ * The flat space holds every element once, trainable ranges before frozen ones: sizes nothing divides, padding
+ * only at a range's tail. Shards cover a range once, with borders at blocks of 256. A pattern that matches
+ * nothing is refused.
  */
 #include "harness.h"
 
@@ -59,26 +60,22 @@ static void mark(unsigned char *marks, int64_t size, int64_t begin, int64_t n)
 static void check_params(const cero_zero_layout *l)
 {
     unsigned char all[4096] = {0};
-    unsigned char trained[4096] = {0};
     int64_t numel = 0;
     int64_t trained_numel = 0;
 
     for (int64_t i = 0; i < l->param_count; i++) {
         const cero_zero_param *p = &l->params[i];
-        const cero_zero_unit *u = &l->units[p->unit];
+        const cero_zero_range *range = &l->units[p->unit].range[cero_zero_param_part(p)];
         assert_string_equal(p->name, cases[i].name);
         assert_int_equal(p->numel, cero_shape_numel(&cases[i].shape));
         assert_int_equal(cero_zero_layout_find(l, cases[i].name), i);
         mark(all, l->padded, p->offset, p->numel);
-        assert_true(p->offset >= u->offset && p->offset + p->numel <= u->offset + u->numel);
+        assert_int_equal(cero_zero_param_begin(l, p), p->offset - range->offset);
+        assert_true(p->offset >= range->offset &&
+                    p->offset + p->numel <= range->offset + range->numel);
+        assert_int_equal(p->offset >= l->trained_padded, cases[i].is_frozen);
         numel += p->numel;
-        assert_int_equal(p->trained == -1, cases[i].is_frozen);
-        if (!p->is_frozen) {
-            mark(trained, l->trained_padded, p->trained, p->numel);
-            assert_true(p->trained >= u->trained &&
-                        p->trained + p->numel <= u->trained + u->trained_numel);
-            trained_numel += p->numel;
-        }
+        trained_numel += p->is_frozen ? 0 : p->numel;
     }
     assert_int_equal(l->numel, numel);
     assert_int_equal(l->trained_numel, trained_numel);
@@ -87,19 +84,35 @@ static void check_params(const cero_zero_layout *l)
 static void check_units(const cero_zero_layout *l)
 {
     int64_t offset = 0;
-    int64_t trained = 0;
 
-    for (int64_t u = 0; u < l->unit_count; u++) {
-        const cero_zero_unit *unit = &l->units[u];
-        assert_int_equal(unit->offset, offset);
-        assert_int_equal(unit->trained, trained);
-        offset +=
-            (unit->numel + CERO_ZERO_ALIGNMENT - 1) / CERO_ZERO_ALIGNMENT * CERO_ZERO_ALIGNMENT;
-        trained += (unit->trained_numel + CERO_ZERO_ALIGNMENT - 1) / CERO_ZERO_ALIGNMENT *
-                   CERO_ZERO_ALIGNMENT;
+    for (int part = 0; part < CERO_ZERO_PARTS; part++) {
+        for (int64_t u = 0; u < l->unit_count; u++) {
+            assert_int_equal(l->units[u].range[part].offset, offset);
+            offset += cero_zero_round_up(l->units[u].range[part].numel);
+        }
+        assert_int_equal(part == CERO_ZERO_TRAINED ? l->trained_padded : l->padded, offset);
     }
-    assert_int_equal(l->padded, offset);
-    assert_int_equal(l->trained_padded, trained);
+}
+
+static void test_shards_cover_a_range(void **state)
+{
+    static const int64_t numels[] = {0, 1, 255, 256, 257, 11277, 1 << 20, (1 << 20) + 1};
+    static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 64, 4096};
+
+    CERO_UNUSED(state);
+    for (size_t i = 0; i < CERO_COUNT_OF(numels); i++) {
+        for (size_t k = 0; k < CERO_COUNT_OF(sizes); k++) {
+            int64_t blocks = cero_zero_round_up(numels[i]) / CERO_ZERO_ALIGNMENT;
+            assert_int_equal(cero_zero_border(numels[i], sizes[k], 0), 0);
+            assert_int_equal(cero_zero_border(numels[i], sizes[k], sizes[k]), numels[i]);
+            for (int j = 0; j < sizes[k]; j++) {
+                int64_t begin = cero_zero_border(numels[i], sizes[k], j);
+                int64_t n = cero_zero_border(numels[i], sizes[k], j + 1) - begin;
+                assert_true(begin % CERO_ZERO_ALIGNMENT == 0 || begin == numels[i]);
+                assert_true(n >= 0 && n <= (blocks / sizes[k] + 1) * CERO_ZERO_ALIGNMENT);
+            }
+        }
+    }
 }
 
 static void test_every_element_once(void **state)
@@ -116,8 +129,8 @@ static void test_every_element_once(void **state)
     assert_int_equal(layout.unit_count, 5);
     assert_int_equal(layout.numel, 21 + 323 + 19 + 1 + 256 + 257 + 1);
     assert_int_equal(layout.trained_numel, 21 + 323 + 1 + 256 + 1);
-    assert_int_equal(layout.padded, 256 + 512 + 256 + 512 + 256);
     assert_int_equal(layout.trained_padded, 256 + 512 + 256 + 0 + 256);
+    assert_int_equal(layout.padded, layout.trained_padded + 256 + 512);
     check_params(&layout);
     check_units(&layout);
     // Decay: trained tensors that no pattern names.
@@ -160,7 +173,7 @@ static void test_failing_allocations(void **state)
         cero_status st = cero_zero_layout_create(graph, NULL, &layout);
         cero_mem_fail_at(0);
         if (st == CERO_OK) {
-            assert_int_equal(n, 2 + CASES + 1);
+            assert_int_equal(n, 2 + CASES + layout.unit_count + 1);
             cero_zero_layout_cleanup(&layout);
             break;
         }
@@ -174,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_element_once),
+        cmocka_unit_test(test_shards_cover_a_range),
         cmocka_unit_test(test_pattern_without_match),
         cmocka_unit_test(test_failing_allocations),
     };
