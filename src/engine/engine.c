@@ -507,7 +507,10 @@ void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out)
 
 void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out)
 {
-    cero_zero_schedule_cost(engine->train.schedule, out);
+    *out = (cero_zero_cost){0};
+    if (engine->train.schedule != NULL) {
+        cero_zero_schedule_cost(engine->train.schedule, out);
+    }
 }
 
 int64_t cero_engine_unit_count(const cero_engine *engine)

@@ -15,16 +15,28 @@ cero_status cero_zero_check_range(const cero_zero *zero, int64_t param, int64_t 
     return CERO_OK;
 }
 
-/* Copies that a rank writes: of one copy per node its own shard alone. */
+/*
+ * Copies that a rank writes. The ranks of a node write its one copy together: each from where its own shard
+ * begins to where that of the next one does, so that what other nodes own is written here too.
+ */
 static cero_zero_held written_copy(const cero_zero *zero, const cero_zero_param *p)
 {
+    const cero_comm *comm = zero->comm;
     cero_zero_part part = cero_zero_param_part(p);
     cero_zero_held copy = cero_zero_held_copy(zero, p->unit, part);
 
     if (zero->is_shared) {
-        cero_zero_held own = cero_zero_own(zero, p->unit, part);
-        own.at = copy.at + own.begin - copy.begin;
-        return own;
+        int64_t numel = zero->layout.units[p->unit].range[part].numel;
+        int node = cero_comm_node_of(comm, zero->rank);
+        int local = cero_comm_local_rank(comm, zero->rank);
+        if (local > 0) {
+            copy.begin = cero_zero_border(numel, zero->size, zero->rank);
+            copy.at += copy.begin;
+        }
+        if (local + 1 < cero_comm_node_size(comm, node)) {
+            int next = cero_comm_rank_at(comm, node, local + 1);
+            copy.end = cero_zero_border(numel, zero->size, next);
+        }
     }
     return copy;
 }

@@ -511,6 +511,9 @@ void cero_zero_destroy(cero_zero **zero)
         return;
     }
     cero_zero *z = *zero;
+    if (z->refresh_state != NULL && cero_zero_refresh_release(z) != CERO_OK) {
+        // An error ended the exchanges: nobody reads this memory any more.
+    }
     cero_zero_destroy_exchanges(z);
     if (z->sum_buffer == NULL) {
         cero_mem_free(z->mem, z->grad);

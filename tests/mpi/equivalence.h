@@ -109,6 +109,15 @@ static inline void equiv_set(equiv_run *run, const char *fmt, ...)
     va_end(args);
 }
 
+/* As case_config takes them; `sets` has room for EQUIV_MAX_SETS + 1. */
+static inline void equiv_list_sets(const equiv_run *run, const char **sets)
+{
+    for (int i = 0; i < run->set_count; i++) {
+        sets[i] = run->set[i];
+    }
+    sets[run->set_count] = NULL;
+}
+
 /*
  * GPT-2 type, 3 layers, width 25, tied, dropout: 30,300 elements in units of 6,775, three of 7,825, and 50.
  * Neither 2 nor 3 divides what is large.
@@ -304,9 +313,7 @@ static inline cero_status equiv_train(cero_context *context, const equiv_run *ru
 
     assert_in_range(run->steps, 1, EQUIV_MAX_STEPS);
     memset(o, 0, sizeof(*o));
-    for (int i = 0; i < run->set_count; i++) {
-        sets[i] = run->set[i];
-    }
+    equiv_list_sets(run, sets);
     CERO_TRY_GOTO(case_config(context, sets, &config), out);
     CERO_TRY_GOTO(cero_engine_create(context, config, &params, &engine), out);
     cero_engine_zero_summary(engine, &o->zero);

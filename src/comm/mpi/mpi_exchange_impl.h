@@ -82,6 +82,15 @@ cero_mpi_stream *cero_mpi_add_recv(cero_mpi_exchange *x, int peer, void *data, i
 /* Takes note of messages that are through and posts what is open. Errors: COMM. */
 CERO_NODISCARD cero_status cero_mpi_streams_advance(cero_mpi_exchange *x);
 
+/* Before a run: nothing is done, and all is open of what is not in slots. */
+void cero_mpi_streams_reset(cero_mpi_stream *streams, int count);
+
+/*
+ * After an error messages are still under way: none may land in memory that is freed soon. Does not wait. What was
+ * sent is read, if at all, by peers that ended with the same error.
+ */
+void cero_mpi_streams_cancel(cero_mpi_stream *streams, int count);
+
 /* First rank of streams from which something is still to come, or to which to go; -1: none. */
 int cero_mpi_streams_peer(const cero_mpi_stream *streams, int count);
 

@@ -129,7 +129,8 @@ typedef struct waiting {
     double timeout;
     int64_t begun;
     int64_t turned; /* when the loop last went round */
-    int64_t away;   /* since `life`: for how long this process itself was stopped */
+    int64_t left;   /* this process was stopped itself from here, */
+    int64_t back;   /* to here */
     int64_t life;
     int64_t looked;
     int64_t asked;
@@ -153,10 +154,7 @@ static void look_at(waiting *w, int rank, bool is_time_to_ask)
         cero_mpi_ask(w->job, rank);
     }
     life = cero_mpi_life(w->job, rank);
-    if (life > w->life) {
-        w->life = life;
-        w->away = 0;
-    }
+    w->life = life > w->life ? life : w->life;
 }
 
 /* Looks for life, and passes it on to those that wait for this rank. */
@@ -179,16 +177,26 @@ static void look(waiting *w, int64_t now)
 }
 
 /* Time in which this process did not run (stopped with all others, from a terminal) says nothing of them. */
+static int64_t silence(const waiting *w, int64_t now)
+{
+    int64_t left = w->left > w->life ? w->left : w->life;
+
+    return now - w->life - (w->back > left ? w->back - left : 0);
+}
+
 static bool is_silent(waiting *w)
 {
     int64_t now = cero_mpi_now();
 
-    w->away += now - w->turned > AWAY ? now - w->turned : 0;
+    if (now - w->turned > AWAY) {
+        w->left = w->turned;
+        w->back = now;
+    }
     w->turned = now;
     if (now - w->looked >= LOOK) {
         look(w, now);
     }
-    return w->timeout >= 0.0 && (double)(now - w->life - w->away) * 1e-9 > w->timeout;
+    return w->timeout >= 0.0 && (double)silence(w, now) * 1e-9 > w->timeout;
 }
 
 /* A short spin for what comes at once, then the core for whoever needs it, then naps. */
@@ -245,17 +253,16 @@ cero_status cero_mpi_wait(cero_comm *comm, cero_mpi_test test, void *context, in
     begin(&w);
     event->state = 'w';
     while (st == CERO_OK) {
-        if (!cero_mpi_pump()) {
-            st = remote_failure();
-            break;
-        }
+        bool is_well = cero_mpi_pump();
         cero_mpi_advance();
+        // What has come has come, whoever failed since.
         if (test(context, &st)) {
             break;
         }
-        if (st == CERO_OK && is_silent(&w)) {
+        if (st == CERO_OK && !is_well) {
+            st = remote_failure();
+        } else if (st == CERO_OK && is_silent(&w)) {
             st = cero_mpi_report(comm, peer, w.life, event);
-            break;
         }
         pause_turn(&w);
     }

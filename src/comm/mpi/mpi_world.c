@@ -11,13 +11,16 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     MESSAGE_LIMIT = 1 << 30,
     LEAST_MESSAGE = 8, /* one integer of a sum */
-    ABORT_SECONDS = 10
+    ABORT_SECONDS = 10,
+    READ_NANOSECONDS = 300000000
 };
 
 #define DEFAULT_TIMEOUT 60.0
@@ -226,7 +229,12 @@ void cero_mpi_abort(int code)
 {
     int exit_code = code != 0 ? code : 1;
 
+    // A launcher that is told to end all ranks may drop what it did not read yet: the reason.
+    const struct timespec nap = {.tv_nsec = READ_NANOSECONDS};
+
     cero_process_end_after(ABORT_SECONDS, exit_code);
+    (void)fflush(NULL);
+    (void)nanosleep(&nap, NULL);
     (void)MPI_Abort(MPI_COMM_WORLD, exit_code);
     cero_process_end(exit_code);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of `cero launch`; see launch_options.h. */
-#include "cli/launch_options.h"
+/* The table of `cero launch`; see launch/options.h. */
+#include "cli/launch/options.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processors of this machine; see launch_machine.h. */
 #define _GNU_SOURCE // sched_getaffinity
-#include "cli/launch_machine.h"
+#include "cli/launch/machine.h"
 
 #include "base/file.h"
 #include "base/memory.h"

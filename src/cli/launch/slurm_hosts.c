@@ -4,7 +4,7 @@
  * "node[01-03,7],gpu1", and counts with repetitions, "72(x2),36".
  */
 #include "base/memory.h"
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of words, and the two ways between words and text; see launch_words.h. */
-#include "cli/launch_words.h"
+#include "cli/launch/words.h"
 
 #include "base/memory.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends the processes that a launcher has left to us; see launch_supervise.h. */
+/* Ends the processes that a launcher has left to us; see launch/supervise.h. */
 #ifndef CERO_CLI_LAUNCH_ORPHANS_H
 #define CERO_CLI_LAUNCH_ORPHANS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a job is started again, and what is said about it; see launch_restart.h. */
-#include "cli/launch_restart.h"
+/* When a job is started again, and what is said about it; see launch/restart.h. */
+#include "cli/launch/restart.h"
 
 #include "base/log.h"
 #include "cli/cli.h"

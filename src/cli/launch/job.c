@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tables of launchers share: hosts and program as words, and what those cannot carry. */
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks on hosts, and the cores of each host over its ranks; see launch.h. */
 #include "base/memory.h"
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 #include <limits.h>
 #include <string.h>

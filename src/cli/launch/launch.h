@@ -3,16 +3,16 @@
  * A job on its way from options to the command line of mpirun, mpiexec or srun.
  *
  * Hosts come from a hostfile, a Slurm allocation or this machine. They are filtered (host_filter.h), ranks
- * are placed on them and cores divided over ranks (launch_place.c), and the launcher's table of functions
- * turns the job into words (launch_<launcher>.c). Starting and watching it is launch_supervise.h.
+ * are placed on them and cores divided over ranks (launch/place.c), and the launcher's table of functions
+ * turns the job into words (launch/<launcher>.c). Starting and watching it is launch/supervise.h.
  */
 #ifndef CERO_CLI_LAUNCH_H
 #define CERO_CLI_LAUNCH_H
 
 #include "cli/args.h"
-#include "cli/hostfile.h"
-#include "cli/launch_machine.h"
-#include "cli/launch_words.h"
+#include "cli/launch/hostfile.h"
+#include "cli/launch/machine.h"
+#include "cli/launch/words.h"
 
 /* Everything that a launcher turns into words. */
 typedef struct cero_launch_job {

@@ -6,7 +6,7 @@
  * and no list of processes.
  */
 #include "base/memory.h"
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * Hosts go onto the command line with the ranks that were placed on them, so that no file has to be
  * written and removed, and mpirun has nothing left to decide.
  */
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orphans of a launcher, found by their parent in /proc; see launch_orphans.h. */
-#include "cli/launch_orphans.h"
+/* Orphans of a launcher, found by their parent in /proc; see launch/orphans.h. */
+#include "cli/launch/orphans.h"
 
 #include "base/clock.h"
 

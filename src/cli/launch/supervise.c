@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting and watching a launcher; see launch_supervise.h. */
+/* Starting and watching a launcher; see launch/supervise.h. */
 #define _GNU_SOURCE // execvpe, pipe2
-#include "cli/launch_supervise.h"
+#include "cli/launch/supervise.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "cli/launch_orphans.h"
+#include "cli/launch/orphans.h"
 
 #include <errno.h>
 #include <fcntl.h>

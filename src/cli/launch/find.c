@@ -3,7 +3,7 @@
  * Which launcher is installed: `mpirun` may be anybody's, so that it is asked for its version.
  */
 #include "base/memory.h"
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hostfiles, line by line; see hostfile.h. Nothing is guessed: a word that is not understood is an error. */
-#include "cli/hostfile.h"
+#include "cli/launch/hostfile.h"
 
 #include "base/file.h"
 #include "base/memory.h"

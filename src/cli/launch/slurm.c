@@ -3,7 +3,7 @@
  * Words for srun, which takes the whole environment along and starts ranks through Slurm's own daemons,
  * without ssh. The hosts of the allocation are read in launch_slurm_hosts.c.
  */
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 static const char *const programs[] = {"srun", NULL};
 

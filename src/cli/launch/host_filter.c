@@ -3,7 +3,7 @@
  * Filters of hosts; see host_filter.h. The whole text is checked first, so that nothing is dropped from
  * the list before everything it names is known to exist.
  */
-#include "cli/host_filter.h"
+#include "cli/launch/host_filter.h"
 
 #include "base/memory.h"
 #include "base/text.h"

@@ -21,7 +21,7 @@ typedef struct cero_host {
     int room;      /* ranks that need no --oversubscribe; at least `slots` */
     int max_slots; /* ranks at all; 0: no bound */
     int cores;     /* 0: not known */
-    int ranks;     /* placed here; see launch_place.c */
+    int ranks;     /* placed here; see launch/place.c */
     int line;      /* of the hostfile; 0: from elsewhere */
     bool is_bare;  /* a line without a count */
 } cero_host;

@@ -7,7 +7,7 @@
 #ifndef CERO_CLI_LAUNCH_RESTART_H
 #define CERO_CLI_LAUNCH_RESTART_H
 
-#include "cli/launch_supervise.h"
+#include "cli/launch/supervise.h"
 
 typedef struct cero_launch_run_params {
     cero_supervise_params supervise;

@@ -2,7 +2,7 @@
 /*
  * Words for MPICH's mpiexec (hydra), which gives every rank the whole environment by itself.
  */
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 static const char *const programs[] = {"mpiexec.hydra", "mpiexec.mpich", "mpirun.mpich",
                                        "mpiexec",       "mpirun",        NULL};

@@ -8,7 +8,7 @@
 #ifndef CERO_CLI_HOST_FILTER_H
 #define CERO_CLI_HOST_FILTER_H
 
-#include "cli/hostfile.h"
+#include "cli/launch/hostfile.h"
 
 /*
  * Keeps what `include` names, or drops what `exclude` names; NULL: not given. The order of hosts stays.
