@@ -216,7 +216,7 @@ cero_status cero_engine_new(cero_context *context, const cero_config *config, ce
     if (engine->spec->memory_budget > 0) {
         cero_mem_set_budget(context->mem, (size_t)engine->spec->memory_budget);
     }
-    if (engine->spec->timeout_seconds > 0) {
+    if (cero_train_config_origin(config, "cero.timeout_seconds") != CERO_ORIGIN_DEFAULT) {
         cero_comm_set_timeout(context->comm, engine->spec->timeout_seconds);
     }
     *out = engine;
