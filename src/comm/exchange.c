@@ -11,10 +11,9 @@
 #include <string.h>
 
 enum {
-    ADD_BLOCK = 4096,        /* elements: 16 KiB of sums */
-    COPY_BLOCK = 256 << 10,  /* bytes */
-    MESSAGE_LIMIT = 1 << 30, /* bytes */
-    MAX_ELEMENT = 4          /* bytes of a contribution's element */
+    ADD_BLOCK = 4096,       /* elements: 16 KiB of sums */
+    COPY_BLOCK = 256 << 10, /* bytes */
+    MAX_ELEMENT = 4         /* bytes of a contribution's element */
 };
 
 typedef struct add_task {
@@ -170,7 +169,7 @@ cero_status cero_exchange_init_reduce(cero_comm *comm, const cero_reduce_params 
     x->numel = border[comm->size];
     x->reduce = *params;
     x->reduce.border = border;
-    cero_exchange_set_payload(x, MESSAGE_LIMIT);
+    cero_exchange_set_payload(x, CERO_EXCHANGE_MESSAGE_LIMIT);
     *out = x;
     return CERO_OK;
 }
@@ -197,7 +196,7 @@ cero_status cero_exchange_init_gather(cero_comm *comm, const cero_gather_params 
     x->gather.border = x->border;
     x->gather.source_at = source_at;
     x->source_at = source_at;
-    cero_exchange_set_payload(x, MESSAGE_LIMIT);
+    cero_exchange_set_payload(x, CERO_EXCHANGE_MESSAGE_LIMIT);
     *out = x;
     return CERO_OK;
 }

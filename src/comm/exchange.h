@@ -76,18 +76,19 @@ typedef struct cero_gather_params {
 CERO_NODISCARD cero_status cero_gather_create(cero_comm *comm, const cero_gather_params *params,
                                               cero_exchange **out);
 
-/* What peers get from this rank in a run of an exchange; the counters move by it. */
-typedef struct cero_exchange_payload {
-    int64_t nbytes;
-    int64_t nbytes_between_nodes; /* the part of it that leaves the node */
-} cero_exchange_payload;
+/* What this rank sends in one run; the counters of comm.h move by it. */
+typedef struct cero_exchange_cost {
+    int64_t messages;
+    int64_t bytes;
+    int64_t bytes_between_nodes;
+} cero_exchange_cost;
 
 /*
- * The payload of an exchange with these params, known without planning it: of a reduction its borders, dtype
- * and order count, of a gather its borders and element size. Not collective.
+ * The cost of an exchange that has these params, known without planning it, for messages of 1 GiB at most: of a
+ * reduction borders, dtype, bucket and order count, of a gather borders and element size. Not collective.
  */
-cero_exchange_payload cero_reduce_payload(cero_comm *comm, const cero_reduce_params *params);
-cero_exchange_payload cero_gather_payload(cero_comm *comm, const cero_gather_params *params);
+cero_exchange_cost cero_reduce_cost(cero_comm *comm, const cero_reduce_params *params);
+cero_exchange_cost cero_gather_cost(cero_comm *comm, const cero_gather_params *params);
 
 /* Not collective; an exchange that was started must be released before. */
 void cero_exchange_destroy(cero_exchange **exchange);

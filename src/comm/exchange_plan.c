@@ -166,25 +166,29 @@ void cero_exchange_set_payload(cero_exchange *exchange, int64_t message_limit)
 }
 
 /* Of a struct that has no more than what the formulas look at. */
-static cero_exchange_payload payload_of(cero_exchange exchange)
+static cero_exchange_cost cost_of(cero_exchange exchange)
 {
-    cero_exchange_set_payload(&exchange, INT32_MAX);
-    return (cero_exchange_payload){.nbytes = exchange.nbytes,
-                                   .nbytes_between_nodes = exchange.nbytes_between_nodes};
+    if (exchange.comm->size == 1) {
+        return (cero_exchange_cost){0};
+    }
+    cero_exchange_set_payload(&exchange, CERO_EXCHANGE_MESSAGE_LIMIT);
+    return (cero_exchange_cost){.messages = exchange.messages,
+                                .bytes = exchange.nbytes,
+                                .bytes_between_nodes = exchange.nbytes_between_nodes};
 }
 
-cero_exchange_payload cero_reduce_payload(cero_comm *comm, const cero_reduce_params *params)
+cero_exchange_cost cero_reduce_cost(cero_comm *comm, const cero_reduce_params *params)
 {
-    return payload_of((cero_exchange){.comm = comm,
-                                      .kind = CERO_COMM_REDUCE_UNIT,
-                                      .numel = params->border[comm->size],
-                                      .reduce = *params});
+    return cost_of((cero_exchange){.comm = comm,
+                                   .kind = CERO_COMM_REDUCE_UNIT,
+                                   .numel = params->border[comm->size],
+                                   .reduce = *params});
 }
 
-cero_exchange_payload cero_gather_payload(cero_comm *comm, const cero_gather_params *params)
+cero_exchange_cost cero_gather_cost(cero_comm *comm, const cero_gather_params *params)
 {
-    return payload_of((cero_exchange){.comm = comm,
-                                      .kind = CERO_COMM_ALL_GATHER_UNIT,
-                                      .numel = params->border[comm->size],
-                                      .gather = *params});
+    return cost_of((cero_exchange){.comm = comm,
+                                   .kind = CERO_COMM_ALL_GATHER_UNIT,
+                                   .numel = params->border[comm->size],
+                                   .gather = *params});
 }

@@ -481,7 +481,12 @@ cero_status cero_engine_weights_set(cero_engine *engine)
 
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out)
 {
-    cero_zero_get_summary(engine->zero, out);
+    cero_zero_get_summary(engine->zero, engine->train.schedule, out);
+}
+
+void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out)
+{
+    cero_zero_schedule_cost(engine->train.schedule, out);
 }
 
 int64_t cero_engine_micro_batch_sample(const cero_engine *engine, int64_t index)

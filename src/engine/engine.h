@@ -13,6 +13,7 @@
 #include "comm/comm.h"
 #include "graph/program.h"
 #include "spec/train.h"
+#include "zero/schedule.h"
 #include "zero/zero.h"
 
 struct cero_context {
@@ -99,6 +100,9 @@ CERO_NODISCARD cero_status cero_engine_eval_add(cero_engine *engine, const cero_
 
 /* Stage, order of sums, bytes per step. Not collective. */
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out);
+
+/* Exchanges of a step as they are planned, on any device. Not collective. */
+void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out);
 
 /* Not collective. */
 const cero_train_spec *cero_engine_spec(const cero_engine *engine);

@@ -7,22 +7,11 @@
 
 #include <stdlib.h>
 
-static int64_t unit_numel(const cero_zero *zero, int64_t unit)
+/* Elements that may be gathered at once, what is used now aside. */
+static int64_t live_limit(const cero_zero *zero)
 {
-    const cero_zero_unit *u = &zero->layout.units[unit];
-    return u->range[CERO_ZERO_TRAINED].numel + u->range[CERO_ZERO_FROZEN].numel;
-}
-
-/* Elements of the room of a gathered unit: its trainable range, then its frozen one. */
-static int64_t frozen_at(const cero_zero *zero, int64_t unit)
-{
-    return cero_zero_round_up(zero->layout.units[unit].range[CERO_ZERO_TRAINED].numel);
-}
-
-static int64_t room_numel(const cero_zero *zero, int64_t unit)
-{
-    return frozen_at(zero, unit) +
-           cero_zero_round_up(zero->layout.units[unit].range[CERO_ZERO_FROZEN].numel);
+    int64_t asked = zero->spec->stage3_max_live_parameters;
+    return asked < zero->room_limit ? asked : zero->room_limit;
 }
 
 /* True when node i reads a parameter of `unit`, or of any gathered unit but it. */
@@ -52,13 +41,29 @@ static cero_status add_interval(cero_zero_schedule *s, int64_t unit, int64_t fir
     return CERO_OK;
 }
 
+/* True when all units of any group that is recomputed together may be gathered at once. */
+static bool can_keep_groups(const cero_zero *zero)
+{
+    int64_t group = zero->spec->checkpoint_units;
+    int64_t numel = 0;
+    int64_t most = 0;
+
+    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
+        numel += zero->place[u].is_whole ? 0 : cero_zero_room_numel(zero, u);
+        if (u >= group && !zero->place[u - group].is_whole) {
+            numel -= cero_zero_room_numel(zero, u - group);
+        }
+        most = numel > most ? numel : most;
+    }
+    return group > 1 && most <= live_limit(zero);
+}
+
 /*
  * Uses of a unit with no other gathered unit between them are one interval. Recomputation comes back to a unit
- * after the rest of its group: within a group the unit is kept.
+ * after the rest of its group: within a group the unit is kept, if there is room for a group.
  */
-static cero_status find_intervals_of(cero_zero_schedule *s, int64_t unit)
+static cero_status find_intervals_of(cero_zero_schedule *s, int64_t unit, bool keeps_groups)
 {
-    int64_t group = s->zero->spec->checkpoint_units;
     bool has_open = false;
     bool has_gap = false;
 
@@ -67,7 +72,7 @@ static cero_status find_intervals_of(cero_zero_schedule *s, int64_t unit)
             continue;
         }
         cero_zero_interval *last = has_open ? &s->intervals[s->interval_count - 1] : NULL;
-        bool is_group = has_open && group > 1 &&
+        bool is_group = has_open && keeps_groups &&
                         s->graph->nodes[last->last]->phase == CERO_PHASE_RECOMPUTE &&
                         s->graph->nodes[i]->phase != CERO_PHASE_FORWARD;
         if (last == NULL || (has_gap && !is_group)) {
@@ -92,20 +97,24 @@ static int compare_intervals(const void *a, const void *b)
     return x->unit < y->unit ? -1 : x->unit > y->unit;
 }
 
+/* Ahead of need go at most stage3_prefetch_bucket_size elements, and an eighth of the model. */
+int64_t cero_zero_ahead_limit(const cero_zero *zero)
+{
+    int64_t eighth = zero->layout.numel / 8;
+    int64_t asked = zero->spec->stage3_prefetch_bucket_size;
+
+    return asked < eighth ? asked : eighth;
+}
+
 /*
- * A gather starts at the use of an earlier interval, as far ahead as the limits allow. Ahead of need go at most
- * stage3_prefetch_bucket_size elements, and no more than an eighth of the model, so that stage 3 never holds
- * more than stage 2.
+ * A gather starts at the use of an earlier interval, as far ahead as the limits allow; one unit may go ahead
+ * also where it is more than an eighth of the model. What is gathered at once stays within live_limit.
  */
 static void choose_starts(cero_zero_schedule *s)
 {
-    const cero_train_spec *spec = s->zero->spec;
-    int64_t ahead_limit = s->zero->layout.numel / 8;
+    const cero_zero *zero = s->zero;
     int64_t next = 0;
 
-    if (spec->stage3_prefetch_bucket_size < ahead_limit) {
-        ahead_limit = spec->stage3_prefetch_bucket_size;
-    }
     for (int64_t j = 0; j < s->interval_count; j++) {
         int64_t now = s->intervals[j].first;
         int64_t ahead = 0;
@@ -114,13 +123,15 @@ static void choose_starts(cero_zero_schedule *s)
             s->intervals[next++].starter = j;
         }
         for (int64_t k = 0; k < next; k++) {
-            int64_t n = unit_numel(s->zero, s->intervals[k].unit);
+            int64_t n = cero_zero_room_numel(zero, s->intervals[k].unit);
             ahead += k > j ? n : 0;
             live += s->intervals[k].last >= now ? n : 0;
         }
         while (next < s->interval_count) {
-            int64_t n = unit_numel(s->zero, s->intervals[next].unit);
-            if (ahead + n > ahead_limit || live + n > spec->stage3_max_live_parameters) {
+            int64_t n = cero_zero_room_numel(zero, s->intervals[next].unit);
+            int64_t limit =
+                ahead == 0 ? zero->spec->stage3_prefetch_bucket_size : cero_zero_ahead_limit(zero);
+            if (ahead + n > limit || live + n > live_limit(zero)) {
                 break;
             }
             ahead += n;
@@ -132,9 +143,11 @@ static void choose_starts(cero_zero_schedule *s)
 
 static cero_status find_intervals(cero_zero_schedule *s)
 {
+    bool keeps_groups = s->zero->stage == 3 && can_keep_groups(s->zero);
+
     for (int64_t u = 0; u < s->zero->layout.unit_count; u++) {
         if (!s->zero->place[u].is_whole) {
-            CERO_TRY(find_intervals_of(s, u));
+            CERO_TRY(find_intervals_of(s, u, keeps_groups));
         }
     }
     if (s->interval_count > 0) {
@@ -211,11 +224,12 @@ static cero_status use_room(cero_zero_schedule *s, cero_zero_interval *interval)
     const cero_zero_unit *unit = &zero->layout.units[interval->unit];
     size_t size = cero_dtype_size(zero->dtype);
 
-    interval->room = cero_graph_room(s->graph, zero->dtype, room_numel(zero, interval->unit));
+    interval->room =
+        cero_graph_room(s->graph, zero->dtype, cero_zero_room_numel(zero, interval->unit));
     for (int p = unit->first_param; p < unit->first_param + unit->param_count; p++) {
         const cero_zero_param *param = &zero->layout.params[p];
         int64_t at = cero_zero_param_begin(&zero->layout, param) +
-                     (param->is_frozen ? frozen_at(zero, interval->unit) : 0);
+                     (param->is_frozen ? cero_zero_room_frozen_at(zero, interval->unit) : 0);
         cero_value *copy = cero_graph_param_copy(s->graph, p, interval->room, (size_t)at * size);
         CERO_TRY(cero_graph_status(s->graph));
         for (int64_t i = interval->first; i <= interval->last; i++) {
@@ -415,6 +429,7 @@ cero_status cero_zero_schedule_create(cero_zero *zero, cero_graph *graph, cero_z
         CERO_FAIL_GOTO(fail, CERO_ERR_NOMEM, "no memory for a schedule");
     }
     CERO_TRY_GOTO(lower(s), fail);
+    CERO_TRY_GOTO(cero_zero_schedule_count(s), fail);
     *out = s;
     return CERO_OK;
 
@@ -443,32 +458,50 @@ void cero_zero_schedule_destroy(cero_zero_schedule **schedule)
     *schedule = NULL;
 }
 
-/* Both parts of a unit, from the shards of all ranks into the room. */
-static cero_status bind_interval(cero_zero_schedule *s, cero_zero_interval *x, size_t room,
-                                 int64_t *border, size_t *source_at)
+/* One part of a unit, from the shards of all ranks into the room. */
+static cero_status bind_part(cero_zero_schedule *s, cero_zero_interval *x, cero_zero_part part,
+                             const int64_t *border, const size_t *source_at)
 {
     cero_zero *zero = s->zero;
     size_t size = cero_dtype_size(zero->dtype);
+    int64_t at = part == CERO_ZERO_FROZEN ? cero_zero_room_frozen_at(zero, x->unit) : 0;
+    cero_gather_params params = {.name = zero->layout.units[x->unit].name,
+                                 .device = zero->device,
+                                 .element_size = size,
+                                 .border = border,
+                                 .source = zero->param_buffer,
+                                 .source_at = source_at,
+                                 .dest = zero->arena,
+                                 .dest_offset = x->room_at + (size_t)at * size};
 
+    return cero_gather_create(zero->comm, &params, &x->exchange[part]);
+}
+
+/* All gathers, in the order in which shards lie: of every rank it is known where the next one begins. */
+static cero_status bind_intervals(cero_zero_schedule *s, int64_t *border, size_t *source_at)
+{
+    const cero_zero *zero = s->zero;
+    size_t size = cero_dtype_size(zero->dtype);
+
+    for (int r = 0; r < zero->size; r++) {
+        source_at[r] = (size_t)zero->whole_numel * size;
+    }
     for (int part = 0; part < CERO_ZERO_PARTS; part++) {
-        if (zero->layout.units[x->unit].range[part].numel == 0) {
-            continue;
+        for (int64_t u = 0; u < zero->layout.unit_count; u++) {
+            if (zero->place[u].is_whole || zero->layout.units[u].range[part].numel == 0) {
+                continue;
+            }
+            cero_zero_borders(zero, u, (cero_zero_part)part, border);
+            for (int64_t k = 0; k < s->interval_count; k++) {
+                cero_zero_interval *x = &s->intervals[k];
+                if (x->unit == u) {
+                    CERO_TRY(bind_part(s, x, (cero_zero_part)part, border, source_at));
+                }
+            }
+            for (int r = 0; r < zero->size; r++) {
+                source_at[r] += (size_t)cero_zero_shard_room(border + r) * size;
+            }
         }
-        cero_zero_borders(zero, x->unit, (cero_zero_part)part, border);
-        for (int r = 0; r < zero->size; r++) {
-            source_at[r] =
-                (size_t)cero_zero_shard_at(zero, r, x->unit, (cero_zero_part)part) * size;
-        }
-        int64_t at = part == CERO_ZERO_FROZEN ? frozen_at(zero, x->unit) : 0;
-        cero_gather_params params = {.name = zero->layout.units[x->unit].name,
-                                     .device = zero->device,
-                                     .element_size = size,
-                                     .border = border,
-                                     .source = zero->param_buffer,
-                                     .source_at = source_at,
-                                     .dest = zero->arena,
-                                     .dest_offset = room + (size_t)at * size};
-        CERO_TRY(cero_gather_create(zero->comm, &params, &x->exchange[part]));
     }
     return CERO_OK;
 }
@@ -509,11 +542,9 @@ cero_status cero_zero_schedule_bind(cero_zero_schedule *s, const cero_program *p
         CERO_FAIL_GOTO(out, CERO_ERR_NOMEM, "no memory for the shards of %zu ranks", size);
     }
     for (int64_t k = 0; k < s->interval_count; k++) {
-        cero_zero_interval *x = &s->intervals[k];
-        CERO_TRY_GOTO(
-            bind_interval(s, x, cero_program_room_offset(program, x->room), border, source_at),
-            out);
+        s->intervals[k].room_at = cero_program_room_offset(program, s->intervals[k].room);
     }
+    CERO_TRY_GOTO(bind_intervals(s, border, source_at), out);
     for (int64_t k = 0; k < s->staged_count; k++) {
         CERO_TRY_GOTO(
             bind_staged(s, k, cero_program_room_offset(program, s->staged[k].room), border), out);

@@ -13,6 +13,7 @@ typedef struct cero_zero_interval {
     int64_t last;
     int64_t starter; /* index of the interval at whose first use this one's gather starts */
     cero_value *room;
+    size_t room_at;                           /* of the room in the arena */
     cero_exchange *exchange[CERO_ZERO_PARTS]; /* owned; NULL: the unit has no such part */
 } cero_zero_interval;
 
@@ -33,7 +34,14 @@ struct cero_zero_schedule {
     int64_t interval_capacity;
     cero_zero_staged *staged; /* owned, [unit_count], by readiness */
     int64_t staged_count;
+    cero_zero_cost cost; /* of a step, in and around this program */
 };
+
+/* Elements that may be gathered ahead of use. */
+int64_t cero_zero_ahead_limit(const cero_zero *zero);
+
+/* Counts what a step exchanges (cost.c). Errors: NOMEM. */
+CERO_NODISCARD cero_status cero_zero_schedule_count(cero_zero_schedule *schedule);
 
 typedef enum cero_zero_node_kind {
     CERO_ZERO_GATHER_START = 0,

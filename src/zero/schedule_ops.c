@@ -46,9 +46,23 @@ static cero_status gather_finish(const node_attr *a)
     return each_part(a, cero_exchange_finish);
 }
 
+/* What is used after its release reads NaNs, not what happens to lie there still. */
+static void poison_room(const cero_zero *zero, size_t at, int64_t numel)
+{
+    if (cero_mem_poison()) {
+        cero_mem_fill_poison((char *)cero_comm_buffer_data(zero->arena) + at,
+                             (size_t)numel * cero_dtype_size(zero->dtype));
+    }
+}
+
 static cero_status gather_release(const node_attr *a)
 {
-    return each_part(a, cero_exchange_release);
+    const cero_zero *zero = a->schedule->zero;
+    const cero_zero_interval *x = &a->schedule->intervals[a->index];
+
+    CERO_TRY(each_part(a, cero_exchange_release));
+    poison_room(zero, x->room_at, cero_zero_room_numel(zero, x->unit));
+    return CERO_OK;
 }
 
 static cero_status refresh_finish(const node_attr *a)
@@ -99,10 +113,15 @@ static cero_status reduce_finish(const node_attr *a)
 static cero_status reduce_release(const node_attr *a)
 {
     const cero_zero *zero = a->schedule->zero;
+    const cero_zero_staged *staged = &a->schedule->staged[a->index];
 
-    return zero->is_local && !is_last_micro_batch(zero)
-               ? CERO_OK
-               : cero_exchange_release(a->schedule->staged[a->index].exchange);
+    if (!zero->is_local || is_last_micro_batch(zero)) {
+        CERO_TRY(cero_exchange_release(staged->exchange));
+    }
+    poison_room(
+        zero, staged->source_at,
+        cero_zero_round_up(zero->layout.units[staged->unit].range[CERO_ZERO_TRAINED].numel));
+    return CERO_OK;
 }
 
 /* Runs a half and counts its time: what an exchange costs the program. */

@@ -66,13 +66,13 @@ typedef struct cero_zero_summary {
     int rank;
     int size;
     int node_count;
-    const char *order;     /* "global", "node", "local" */
-    bool is_shared;        /* compute copies live once per node */
-    int64_t whole_units;   /* stage 3: units that are small enough to stay whole */
+    const char *order; /* "global", "node", "local" */
+    bool is_shared;    /* compute copies live once per node */
+    int64_t unit_count;
+    int64_t
+        whole_units; /* of these, whole on every rank; stage 3: small, or cutting does not pay */
     double bytes_per_step; /* that this rank sends in a step, without small messages */
 } cero_zero_summary;
-/* Not collective. */
-void cero_zero_get_summary(const cero_zero *zero, cero_zero_summary *out);
 
 /*
  * Addresses of compute copies and of gradients by parameter index. NULL for frozen parameters, and for what

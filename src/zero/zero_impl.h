@@ -56,6 +56,8 @@ struct cero_zero {
     cero_zero_place *place; /* owned, [unit_count] */
     int64_t copy_numel;     /* elements of each state's memory, with padding */
     int64_t whole_numel;    /* the part of copy_numel before shards, the same on all ranks */
+    int64_t
+        room_limit; /* elements that may be gathered at once without holding more than stage 2 */
     int64_t state_numel;
     int64_t sum_numel;
     size_t landing_bytes; /* of one reduction in flight */
@@ -126,8 +128,19 @@ void *cero_zero_copy_at(const cero_zero *zero, int64_t at);
 /* Borders of a range over the ranks: [size + 1], written. */
 void cero_zero_borders(const cero_zero *zero, int64_t unit, cero_zero_part part, int64_t *border);
 
-/* Where rank `rank` keeps its shard of a unit that is not whole: element of its copies' memory. */
-int64_t cero_zero_shard_at(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part);
+/* Elements that a rank sets aside for the shard border[0] .. border[1] of a range. */
+int64_t cero_zero_shard_room(const int64_t *border);
+
+/* Elements of the room of a gathered unit, its trainable range and then its frozen one; where that begins. */
+int64_t cero_zero_room_numel(const cero_zero *zero, int64_t unit);
+int64_t cero_zero_room_frozen_at(const cero_zero *zero, int64_t unit);
+
+/* True where the order "node" differs from "global" and can be had: nodes of several ranks, shared memory. */
+bool cero_zero_has_node_order(const cero_zero *zero);
+
+/* What goes between ranks outside programs: new copies of a unit after an update, its sums at stage 0. */
+bool cero_zero_is_refreshed(const cero_zero *zero, int64_t unit);
+bool cero_zero_is_spread(const cero_zero *zero, int64_t unit);
 
 /* Plans what goes between ranks outside programs. Collective. */
 CERO_NODISCARD cero_status cero_zero_create_exchanges(cero_zero *zero);

@@ -5,10 +5,6 @@
  */
 #include "comm/comm_transport.h"
 
-enum {
-    MESSAGE_LIMIT = 1 << 30
-};
-
 typedef struct virtual_comm {
     cero_comm base;
     int64_t message_limit;
@@ -97,8 +93,10 @@ cero_status cero_comm_create_virtual(int rank, int size, const cero_comm_params 
     int *node = NULL;
     cero_comm *comm = NULL;
 
-    CERO_CHECK(size > 0 && rank >= 0 && rank < size && p.ranks_per_node >= 0, CERO_ERR_INVALID,
-               "rank %d of a world of %d in nodes of %d does not exist", rank, size,
+    CERO_CHECK(size > 0 && rank >= 0 && rank < size, CERO_ERR_INVALID,
+               "rank %d of a world of %d does not exist; expected 0 to %d", rank, size, size - 1);
+    CERO_CHECK(p.ranks_per_node >= 0, CERO_ERR_INVALID,
+               "%d ranks per node; expected a positive number, or 0 for one node",
                p.ranks_per_node);
     comm = cero_new(1, sizeof(virtual_comm));
     node = cero_new((size_t)size, sizeof(int));
@@ -112,7 +110,8 @@ cero_status cero_comm_create_virtual(int rank, int size, const cero_comm_params 
     comm->rank = rank;
     comm->size = size;
     comm->has_shared_memory = !p.no_shared_memory;
-    ((virtual_comm *)comm)->message_limit = p.message_limit > 0 ? p.message_limit : MESSAGE_LIMIT;
+    ((virtual_comm *)comm)->message_limit =
+        p.message_limit > 0 ? p.message_limit : CERO_EXCHANGE_MESSAGE_LIMIT;
     comm->ring = &comm->own_ring;
     CERO_TRY_GOTO(cero_comm_set_nodes(comm, node), fail);
     cero_delete(node);
