@@ -566,12 +566,22 @@ cero_status cero_zero_allocate(cero_zero *zero, size_t exchange_bytes)
     return CERO_OK;
 }
 
+/* The last update's copies may be on their way out of memory that is about to be freed. */
+static void end_refresh(cero_zero *zero)
+{
+    if (zero->refresh_state != NULL && cero_comm_failed_rank(zero->comm) < 0) {
+        cero_status st = cero_zero_refresh_release(zero);
+        CERO_UNUSED(st); // what fails here, ends the wait, and nobody reads the copies any more
+    }
+}
+
 void cero_zero_destroy(cero_zero **zero)
 {
     if (zero == NULL || *zero == NULL) {
         return;
     }
     cero_zero *z = *zero;
+    end_refresh(z);
     cero_zero_destroy_exchanges(z);
     if (z->sum_buffer == NULL) {
         cero_mem_free(z->mem, z->grad);
