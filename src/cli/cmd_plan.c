@@ -24,6 +24,7 @@ static cero_status run(cero_cli *cli, void *values)
     cero_config *config = NULL;
     cero_run_plan *plan = NULL;
     cero_status st = CERO_OK;
+    int last = o->world > 0 ? (int)o->world - 1 : 0;
 
     cero_cli_at(cli, CERO_CLI_READING_CONFIG, o->model);
     CERO_TRY(cero_model_spec_resolve(o->model, &model));
@@ -36,15 +37,18 @@ static cero_status run(cero_cli *cli, void *values)
                       &config),
                   out);
     cero_cli_at(cli, CERO_CLI_WORKING, NULL);
-    CERO_TRY_GOTO(cero_run_plan_create(&(cero_plan_params){.model = &model,
-                                                           .config = config,
-                                                           .seq_len = o->seq_len,
-                                                           .world_size = (int)o->world,
-                                                           .world_rank = (int)o->rank,
-                                                           .ranks_per_node = (int)o->ranks_per_node,
-                                                           .no_eval = !o->eval},
-                                       &plan),
-                  out);
+    CERO_TRY_GOTO(
+        cero_run_plan_create(&(cero_plan_params){.model = &model,
+                                                 .config = config,
+                                                 .seq_len = o->seq_len,
+                                                 .world_size = (int)o->world,
+                                                 .world_rank = o->rank >= 0 ? (int)o->rank : last,
+                                                 .ranks_per_node = (int)o->ranks_per_node,
+                                                 .no_shared_memory = o->no_shared_memory,
+                                                 .threads = (int)o->threads,
+                                                 .no_eval = !o->eval},
+                             &plan),
+        out);
     CERO_TRY_GOTO(print_plan(o, plan), out);
 out:
     cero_run_plan_destroy(&plan);
@@ -59,5 +63,6 @@ const cero_command cero_command_plan = {
     .details = "Nothing of the model's size is allocated: a plan takes seconds for any model.",
     .options = cero_plan_option_table,
     .values_size = sizeof(cero_plan_options),
+    .set_defaults = cero_plan_options_set_defaults,
     .run = run,
 };
