@@ -166,14 +166,13 @@ static cero_comm_buffer *make_buffer(cases_world *w, size_t nbytes, bool is_one_
 {
     cero_comm_buffer *buffer = NULL;
 
-    assert_ok(cero_comm_buffer_create(
-        w->comm,
-        &(cero_comm_buffer_params){.mem = w->mem,
-                                   .category = CERO_MEM_PARAM,
-                                   .nbytes = nbytes,
-                                   .is_one_per_node = is_one_per_node,
-                                   .what = "parameters"},
-        &buffer));
+    assert_ok(cero_comm_buffer_create(w->comm,
+                                      &(cero_comm_buffer_params){.mem = w->mem,
+                                                                 .category = CERO_MEM_PARAM,
+                                                                 .nbytes = nbytes,
+                                                                 .is_one_per_node = is_one_per_node,
+                                                                 .what = "parameters"},
+                                      &buffer));
     return buffer;
 }
 
