@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pass of schedule.h: finds the intervals in which units are used, decides when their gathers start, and
- * puts the nodes of schedule_ops.c into the program.
+ * The pass of schedule.h: finds the intervals in which units are used and when gradients are ready, and puts
+ * the nodes of schedule_ops.c into the program. How far they go ahead of need is schedule_limits.c's business.
  */
 #include "zero/schedule_impl.h"
 
 #include <stdlib.h>
-
-/* Elements that may be gathered at once, what is used now aside. */
-static int64_t live_limit(const cero_zero *zero)
-{
-    int64_t asked = zero->spec->stage3_max_live_parameters;
-    return asked < zero->room_limit ? asked : zero->room_limit;
-}
 
 /* True when node i reads a parameter of `unit`, or of any gathered unit but it. */
 static bool node_uses(const cero_zero_schedule *s, int64_t i, int64_t unit, bool *uses_other)
@@ -39,23 +32,6 @@ static cero_status add_interval(cero_zero_schedule *s, int64_t unit, int64_t fir
     s->intervals[s->interval_count++] =
         (cero_zero_interval){.unit = unit, .first = first, .last = first};
     return CERO_OK;
-}
-
-/* True when all units of any group that is recomputed together may be gathered at once. */
-static bool can_keep_groups(const cero_zero *zero)
-{
-    int64_t group = zero->spec->checkpoint_units;
-    int64_t numel = 0;
-    int64_t most = 0;
-
-    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
-        numel += zero->place[u].is_whole ? 0 : cero_zero_room_numel(zero, u);
-        if (u >= group && !zero->place[u - group].is_whole) {
-            numel -= cero_zero_room_numel(zero, u - group);
-        }
-        most = numel > most ? numel : most;
-    }
-    return group > 1 && most <= live_limit(zero);
 }
 
 /*
@@ -97,53 +73,9 @@ static int compare_intervals(const void *a, const void *b)
     return x->unit < y->unit ? -1 : x->unit > y->unit;
 }
 
-/* Ahead of need go at most stage3_prefetch_bucket_size elements, and an eighth of the model. */
-int64_t cero_zero_ahead_limit(const cero_zero *zero)
-{
-    int64_t eighth = zero->layout.numel / 8;
-    int64_t asked = zero->spec->stage3_prefetch_bucket_size;
-
-    return asked < eighth ? asked : eighth;
-}
-
-/*
- * A gather starts at the use of an earlier interval, as far ahead as the limits allow; one unit may go ahead
- * also where it is more than an eighth of the model. What is gathered at once stays within live_limit.
- */
-static void choose_starts(cero_zero_schedule *s)
-{
-    const cero_zero *zero = s->zero;
-    int64_t next = 0;
-
-    for (int64_t j = 0; j < s->interval_count; j++) {
-        int64_t now = s->intervals[j].first;
-        int64_t ahead = 0;
-        int64_t live = 0;
-        if (next == j) {
-            s->intervals[next++].starter = j;
-        }
-        for (int64_t k = 0; k < next; k++) {
-            int64_t n = cero_zero_room_numel(zero, s->intervals[k].unit);
-            ahead += k > j ? n : 0;
-            live += s->intervals[k].last >= now ? n : 0;
-        }
-        while (next < s->interval_count) {
-            int64_t n = cero_zero_room_numel(zero, s->intervals[next].unit);
-            int64_t limit =
-                ahead == 0 ? zero->spec->stage3_prefetch_bucket_size : cero_zero_ahead_limit(zero);
-            if (ahead + n > limit || live + n > live_limit(zero)) {
-                break;
-            }
-            ahead += n;
-            live += n;
-            s->intervals[next++].starter = j;
-        }
-    }
-}
-
 static cero_status find_intervals(cero_zero_schedule *s)
 {
-    bool keeps_groups = s->zero->stage == 3 && can_keep_groups(s->zero);
+    bool keeps_groups = s->zero->stage == 3 && cero_zero_can_keep_groups(s->zero);
 
     for (int64_t u = 0; u < s->zero->layout.unit_count; u++) {
         if (!s->zero->place[u].is_whole) {
@@ -153,28 +85,67 @@ static cero_status find_intervals(cero_zero_schedule *s)
     if (s->interval_count > 0) {
         qsort(s->intervals, (size_t)s->interval_count, sizeof(cero_zero_interval),
               compare_intervals);
-        choose_starts(s);
+        cero_zero_choose_starts(s);
     }
     return CERO_OK;
 }
 
-/* The last node that writes a gradient of a unit; -1: none. */
-static int64_t last_grad(const cero_zero_schedule *s, int64_t unit)
+/*
+ * The value that becomes a gradient where it is added to in place: it lies in the room already. (If it cannot
+ * after all, the room is taken to live longer than it does.)
+ */
+static const cero_value *first_form(const cero_value *grad)
+{
+    const cero_value *v = grad;
+
+    while (v->producer != NULL) {
+        const cero_node *node = v->producer;
+        const cero_value *before = NULL;
+        for (int k = 0; k < node->output_count; k++) {
+            if (node->output[k] == v && node->in_place[k] > 0 &&
+                node->in_place[k] <= node->input_count) {
+                before = node->input[node->in_place[k] - 1];
+            }
+        }
+        if (before == NULL || before->kind != CERO_VALUE_ACTIVATION) {
+            break;
+        }
+        v = before;
+    }
+    return v;
+}
+
+static int64_t node_of(const cero_zero_schedule *s, const cero_node *node)
+{
+    int64_t i = 0;
+
+    while (s->graph->nodes[i] != node) {
+        i++;
+    }
+    return i;
+}
+
+/* From the first node that writes to the gradients of a unit to the last; false: none does. */
+static bool find_grads(const cero_zero_schedule *s, int64_t unit, cero_zero_staged *out)
 {
     const cero_zero_unit *u = &s->zero->layout.units[unit];
-    int64_t last = -1;
+    bool is_found = false;
 
+    *out = (cero_zero_staged){.unit = unit, .first = s->graph->node_count};
     for (int64_t i = 0; i < s->graph->node_count; i++) {
         const cero_node *node = s->graph->nodes[i];
         for (int k = 0; k < node->output_count; k++) {
             const cero_value *v = node->output[k];
             if (v->kind == CERO_VALUE_GRAD && v->param >= u->first_param &&
                 v->param < u->first_param + u->param_count) {
-                last = i;
+                int64_t first = node_of(s, first_form(v)->producer);
+                out->first = first < out->first ? first : out->first;
+                out->ready = i;
+                is_found = true;
             }
         }
     }
-    return last;
+    return is_found;
 }
 
 static int compare_staged(const void *a, const void *b)
@@ -191,10 +162,7 @@ static cero_status find_staged(cero_zero_schedule *s)
     size_t size = cero_dtype_size(zero->dtype);
 
     for (int64_t u = 0; u < zero->layout.unit_count && zero->has_sums; u++) {
-        int64_t ready = last_grad(s, u);
-        if (ready >= 0) {
-            s->staged[s->staged_count++] = (cero_zero_staged){.unit = u, .ready = ready};
-        }
+        s->staged_count += find_grads(s, u, &s->staged[s->staged_count]) ? 1 : 0;
     }
     if (s->staged_count > 0) {
         qsort(s->staged, (size_t)s->staged_count, sizeof(cero_zero_staged), compare_staged);
@@ -335,7 +303,7 @@ static cero_status insert_refreshes(inserter *in)
 static cero_status insert_reductions(inserter *in)
 {
     cero_zero_schedule *s = in->schedule;
-    bool overlaps = s->zero->spec->overlap_comm;
+    bool overlaps = s->zero->overlaps;
     int64_t count = s->staged_count;
 
     for (int64_t k = 0; k < count + 2; k++) {
@@ -402,6 +370,7 @@ static cero_status lower(cero_zero_schedule *s)
     in.node_count = s->graph->node_count;
     CERO_TRY(find_intervals(s));
     CERO_TRY(find_staged(s));
+    CERO_TRY(cero_zero_choose_overlap(s));
     for (int64_t k = 0; k < s->interval_count; k++) {
         CERO_TRY(use_room(s, &s->intervals[k]));
     }
@@ -526,7 +495,7 @@ static cero_status bind_staged(cero_zero_schedule *s, int64_t k, size_t room, in
         .sum = (float *)zero->grad + sum.at + (own.begin - sum.begin),
         .bucket = zero->spec->reduce_bucket_size,
         .order = zero->order,
-        .landing = (char *)zero->landing + (size_t)(k % zero->landing_count) * zero->landing_bytes,
+        .landing = (char *)zero->landing + (zero->overlaps && k % 2 == 1 ? zero->landing_bytes : 0),
     };
     return cero_reduce_create(zero->comm, &params, &staged->exchange);
 }

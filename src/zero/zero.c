@@ -219,9 +219,14 @@ static cero_status plan_landing(cero_zero *zero)
         nbytes = (nbytes + CERO_MEM_ALIGNMENT - 1) / CERO_MEM_ALIGNMENT * CERO_MEM_ALIGNMENT;
         zero->landing_bytes = nbytes > zero->landing_bytes ? nbytes : zero->landing_bytes;
     }
-    zero->landing_count = zero->spec->overlap_comm ? 2 : 1;
+    zero->overlaps = zero->spec->overlap_comm;
     cero_delete(border);
     return CERO_OK;
+}
+
+static size_t landing_bytes(const cero_zero *zero)
+{
+    return zero->landing_bytes * (zero->overlaps ? 2 : 1);
 }
 
 void cero_zero_bytes(const cero_zero *zero, size_t exchange_bytes, size_t bytes[CERO_MEM_COUNT])
@@ -236,7 +241,7 @@ void cero_zero_bytes(const cero_zero *zero, size_t exchange_bytes, size_t bytes[
     if (zero->contributions == 0) {
         return;
     }
-    bytes[CERO_MEM_COMM] += zero->landing_bytes * (size_t)zero->landing_count;
+    bytes[CERO_MEM_COMM] += landing_bytes(zero);
     bytes[CERO_MEM_GRAD] = (size_t)zero->sum_numel * cero_dtype_size(cero_zero_grad_dtype(zero));
     bytes[CERO_MEM_MASTER] = zero->has_master ? f32 : 0;
     bytes[CERO_MEM_OPTIM] = f32 * (size_t)zero->moment_count;
@@ -275,8 +280,8 @@ static cero_status allocate_private(cero_zero *zero, const size_t bytes[CERO_MEM
     }
     CERO_TRY(cero_mem_alloc(zero->mem, CERO_ZERO_NORM_SPAN / CERO_SQUARE_BLOCK * sizeof(double),
                             CERO_MEM_OTHER, "norm of the gradient", (void **)&zero->block_sums));
-    CERO_TRY(cero_mem_alloc(zero->mem, zero->landing_bytes * (size_t)zero->landing_count,
-                            CERO_MEM_COMM, "messages of the exchange", &zero->landing));
+    CERO_TRY(cero_mem_alloc(zero->mem, landing_bytes(zero), CERO_MEM_COMM,
+                            "messages of the exchange", &zero->landing));
     return cero_mem_alloc(zero->mem, zero->scratch_bytes, CERO_MEM_OTHER,
                           "scratch of the optimizer", &zero->scratch);
 }

@@ -61,7 +61,8 @@ struct cero_zero {
     int64_t state_numel;
     int64_t sum_numel;
     size_t landing_bytes; /* of one reduction in flight */
-    int landing_count;
+    bool overlaps;        /* reductions go on while the next units are computed, two at a time */
+    size_t rooms_limit;   /* stage 3: bytes of rooms that a program may take to go ahead of need */
 
     cero_comm_buffer *param_buffer; /* owned, category PARAM */
     cero_comm_buffer *sum_buffer;   /* owned, category GRAD; NULL when no peer reads sums */
