@@ -112,13 +112,16 @@ static void write_json(const cero_run_plan *plan, cero_text *out)
     cero_text_printf(out, "}}\n");
 }
 
-/* "1234 bytes (1.2 KiB)". */
+/* "1234 bytes (1.2 KiB)", and what follows. */
 static void write_bytes(int64_t nbytes, const char *after, cero_text *out)
 {
     char text[32];
 
-    cero_text_printf(out, "%lld bytes (%s)%s", (long long)nbytes,
-                     cero_text_bytes((double)nbytes, text, sizeof(text)), after);
+    cero_text_printf(out, "%lld bytes", (long long)nbytes);
+    if (nbytes >= 1024) {
+        cero_text_printf(out, " (%s)", cero_text_bytes((double)nbytes, text, sizeof(text)));
+    }
+    cero_text_printf(out, "%s", after);
 }
 
 static void write_world(const cero_zero_summary *zero, cero_text *out)

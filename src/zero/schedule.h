@@ -6,9 +6,10 @@
  * For stage 3 every use of a unit's parameters is turned to a room of the exchange arena: gather_start a
  * little ahead of the first use (within stage3_prefetch_bucket_size and stage3_max_live_parameters),
  * gather_finish before it, gather_release after the last; forward and backward gather apart. At stages 1 and 2
- * gather_finish stands before a unit's first use in forward, where the new copies must have arrived.
+ * refresh_finish stands before a unit's first use in forward, where the new copies must have arrived.
  * Gradients of a unit lie in a room of their own: reduce_start after the last of them is written, then
  * reduce_finish and reduce_release, at once or, with overlap_comm, while the next units are computed.
+ * Neither goes ahead so far that stage 3 would hold more than stage 2 (docs/memory.md).
  */
 #ifndef CERO_ZERO_SCHEDULE_H
 #define CERO_ZERO_SCHEDULE_H

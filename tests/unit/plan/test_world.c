@@ -32,8 +32,7 @@ static cero_status create(const plan_case *c, cero_run_plan **out)
         all[count] = c->sets[count - 1];
     }
     assert_ok(cero_train_config_create(
-        &(cero_train_config_params){
-            .overrides = all, .override_count = count, .dp_size = c->size},
+        &(cero_train_config_params){.overrides = all, .override_count = count, .dp_size = c->size},
         &config));
     cero_status st =
         cero_run_plan_create(&(cero_plan_params){.model = c->model,
@@ -202,8 +201,7 @@ static void test_large_world(void **state)
     assert_true(states <= 18 * psi / 4096 * 1.02);
     // A node's link carries every element three times; 512 nodes, each rank an eighth of its node.
     cero_engine_zero_cost(cero_run_plan_engine(run), &cost);
-    double link =
-        (double)(cost.reductions.bytes_between_nodes + cost.gathers.bytes_between_nodes);
+    double link = (double)(cost.reductions.bytes_between_nodes + cost.gathers.bytes_between_nodes);
     double paper = 3 * 2 * psi * 511 / 512 / 8;
     assert_true(link >= paper / 1.02 && link <= paper * 1.02);
     cero_run_plan_destroy(&run);
@@ -246,9 +244,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stages_of_gpt2),      cmocka_unit_test(test_stages_of_small_models),
-        cmocka_unit_test(test_stages_with_groups),  cmocka_unit_test(test_parts_are_the_whole),
-        cmocka_unit_test(test_large_world),         cmocka_unit_test(test_world_of_one),
+        cmocka_unit_test(test_stages_of_gpt2),     cmocka_unit_test(test_stages_of_small_models),
+        cmocka_unit_test(test_stages_with_groups), cmocka_unit_test(test_parts_are_the_whole),
+        cmocka_unit_test(test_large_world),        cmocka_unit_test(test_world_of_one),
         cmocka_unit_test(test_refusals),
     };
 
