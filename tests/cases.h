@@ -73,13 +73,12 @@ static inline cero_model_spec case_l1(void)
     };
 }
 
-/* A context and a config of "key=value" texts, up to the first NULL; later ones win over the defaults. */
-typedef struct case_world {
-    cero_context *context;
-    cero_config *config;
-} case_world;
-
-static inline void case_open(case_world *w, int threads, const char *const *sets)
+/*
+ * A config of "key=value" texts, up to the first NULL, over defaults that suit the cases; later ones win, and
+ * "key=-" leaves a default out.
+ */
+static inline cero_status case_config(const cero_context *context, const char *const *sets,
+                                      cero_config **out)
 {
     const char *all[32] = {"train_micro_batch_size_per_gpu=2",
                            "optimizer.type=AdamW",
@@ -96,7 +95,7 @@ static inline void case_open(case_world *w, int threads, const char *const *sets
         while (at < count && strncmp(all[at], *sets, key) != 0) {
             at++;
         }
-        if (strcmp(*sets + key, "-") == 0) { // "key=-" leaves a default out
+        if (strcmp(*sets + key, "-") == 0) {
             assert_true(at < count);
             all[at] = all[--count];
         } else {
@@ -105,8 +104,19 @@ static inline void case_open(case_world *w, int threads, const char *const *sets
         }
         assert_true(count < 32);
     }
+    return cero_config_create(context, NULL, all, count, out);
+}
+
+/* A context over the world, and a config of these texts. */
+typedef struct case_world {
+    cero_context *context;
+    cero_config *config;
+} case_world;
+
+static inline void case_open(case_world *w, int threads, const char *const *sets)
+{
     assert_ok(cero_context_create(&(cero_context_params){.threads = threads}, &w->context));
-    assert_ok(cero_config_create(w->context, NULL, all, count, &w->config));
+    assert_ok(case_config(w->context, sets, &w->config));
 }
 
 static inline void case_close(case_world *w)

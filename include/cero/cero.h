@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training with cero from C: a context, a config, an engine.
+ * Training with cero from C: a context, a config, an engine. There are two front doors.
+ *
+ * A model of operations (cero/graph.h), which the engine differentiates, partitions and runs:
  *
  *     cero_context_create(&(cero_context_params){0}, &context);
  *     cero_config_create(context, "ds_config.json", NULL, 0, &config);
  *     cero_engine_create(context, config, &(cero_engine_params){.build = my_model, ...}, &engine);
  *     for (...) cero_engine_train_batch(engine, &batch, &stats);
+ *
+ * A program with its own forward and backward, in any language that can call C: it registers its parameters, and
+ * the engine does all that comes after the gradients (docs/external.md, examples/plain_trainer_cero.c):
+ *
+ *     cero_engine_open_external("ds_config.json", params, count, &engine);
+ *     for (...) { cero_engine_backward(engine, loss); cero_engine_step(engine, &stats); }
  *
  * Every params struct may be all zeros: zero means the default. The engine is the same for our models and for
  * yours; see cero/model.h and examples/own_model.c.
@@ -29,11 +37,12 @@ typedef struct cero_context_params {
     const char *device;    /* "cpu" (default), or "meta": sizes only, nothing runs */
     int threads;           /* 0: the cores this process may use */
     int64_t memory_budget; /* bytes; 0: none. Going beyond is an error that names the buffer */
-    double timeout;        /* seconds without a sign of life of a rank that is waited for; 0: 60 */
-    int ranks_per_node;    /* 0: ranks that share memory are a node; else consecutive ranks, by count */
+    double timeout;        /* seconds without a sign of life of a rank that is waited for; 0: 60; */
+                           /* negative: for ever */
+    int ranks_per_node; /* 0: ranks that share memory are a node; else consecutive ranks, by count */
     bool no_shared_memory; /* ranks of a node exchange by messages too */
-    int world_size;        /* "meta" only: rank world_rank of a world of this size that does not exist; */
-    int world_rank;        /* 0: a world of one */
+    int world_size; /* "meta" only: rank world_rank of a world of this size that does not exist; */
+    int world_rank; /* 0: a world of one */
 } cero_context_params;
 
 /*
@@ -45,6 +54,16 @@ typedef struct cero_context_params {
  */
 CERO_API CERO_NODISCARD cero_status cero_context_create(const cero_context_params *params,
                                                         cero_context **out);
+/*
+ * A context over the ranks of a caller's MPI communicator: mpi_comm points to an MPI_Comm of `nbytes` bytes. For
+ * languages that have no mpi.h; C and C++ have cero_context_create_mpi in cero/mpi.h.
+ *
+ * Collective: over the communicator.
+ * Errors:     INVALID, NOMEM, COMM, REMOTE; UNSUPPORTED by a library built without MPI.
+ */
+CERO_API CERO_NODISCARD cero_status cero_context_create_from(const void *mpi_comm, size_t nbytes,
+                                                             const cero_context_params *params,
+                                                             cero_context **out);
 /* Engines of the context must be destroyed first. Collective: over the world. */
 CERO_API void cero_context_destroy(cero_context **context);
 
@@ -114,7 +133,7 @@ typedef struct cero_batch {
     int64_t sample; /* global index of the first sample of the step; dropout depends on it */
 } cero_batch;
 
-/* What a step did. Reals are those that were used. */
+/* What a step did. Reals are those that were used; what an engine without a model cannot know is 0. */
 typedef struct cero_step_stats {
     int64_t step; /* this step's number, from 1 */
     double loss;  /* mean over the rows that count */
@@ -160,6 +179,7 @@ typedef struct cero_param_info {
     const char *name; /* the engine's */
     cero_shape shape;
     bool is_frozen;
+    const char *unit; /* the engine's */
 } cero_param_info;
 CERO_API int64_t cero_engine_param_count(const cero_engine *engine);
 CERO_API cero_param_info cero_engine_param_info(const cero_engine *engine, int64_t i);
@@ -189,6 +209,178 @@ CERO_API int64_t cero_engine_micro_batch_count(const cero_engine *engine);
  * k * micro_batch and on, and rank r of N takes k = r, r + N, r + 2 N … Not collective.
  */
 CERO_API int64_t cero_engine_micro_batch_sample(const cero_engine *engine, int64_t index);
+
+/*
+ * The second front door: forward and backward are the program's own.
+ *
+ * A micro-batch's gradients are those of the mean loss over its samples, times cero_engine_loss_scale. A step has
+ * cero_engine_micro_batch_count of them on every rank, and uses the mean over all of them (a mean of means: every
+ * micro-batch counts the same). The program gives different samples to different ranks; rank r of N takes
+ * micro-batches r, r + N, … of the step for the same bits on any number of ranks.
+ */
+
+/* A parameter of the program. What is left zero is a parameter of f32 in memory of the engine's. */
+typedef struct cero_external_param {
+    const char *name; /* unique; copied */
+    cero_shape shape;
+    cero_dtype
+        dtype; /* of data and grad: f32, or the dtype in which the config computes; the engine's own
+                         memory is of the latter */
+    void *
+        data; /* weights: read when the engine is made, written by it; borrowed, the program only reads
+                         it. NULL: memory of the engine's, zeros at first (cero_engine_param_data) */
+    void *grad; /* gradient of one micro-batch: only read; borrowed. NULL: memory of the engine's
+                         (cero_engine_param_grad) */
+    const char *
+        unit; /* neighbours of the same unit are exchanged, and at stage 3 gathered, together; copied.
+                         NULL: the name up to its first number ("model.layers.3" of "model.layers.3.mlp.up"),
+                         else up to its last dot, else the name */
+    bool is_frozen;    /* no gradient, no optimizer state */
+    bool is_embedding; /* a table of rows or an output head: Muon leaves these to Adam */
+} cero_external_param;
+
+/*
+ * A parameter of two dimensions of f32 in the program's memory, everything else left zero; of one dimension for
+ * rows 0. For languages without designated initializers. Not collective.
+ */
+CERO_API cero_external_param cero_external_matrix(const char *name, int64_t rows, int64_t cols,
+                                                  float *data, float *grad);
+
+/*
+ * An engine for `count` parameters of the program, the same on all ranks, in an order in which a unit's
+ * parameters are neighbours.
+ *
+ * Initial weights are those in rank 0's memory, which all ranks get; where data is NULL they are zeros until
+ * cero_engine_set_param. When the config computes in bf16 or fp16, weights in f32 memory are rounded values of
+ * the engine's f32 masters, and gradients in f32 memory are rounded on their way: mixed precision as far as
+ * communication and weights go, without a change to the program.
+ *
+ * Collective: over the world.
+ * Ownership:  context and config are borrowed and outlive the engine, like the memory of data and grad; params
+ *             is copied.
+ * Errors:     INVALID naming the parameter (a name or memory that is registered twice, a wrong dtype, a unit
+ *             that is interrupted) or the first difference between ranks; NOMEM, UNSUPPORTED.
+ */
+CERO_API CERO_NODISCARD cero_status cero_engine_create_external(cero_context *context,
+                                                                const cero_config *config,
+                                                                const cero_external_param *params,
+                                                                int64_t count, cero_engine **out);
+
+/*
+ * The same in one call: a context of its defaults and a config read from a file belong to the engine and are
+ * destroyed with it.
+ *
+ * Collective: over the world that the process was started in.
+ * Errors:     those of cero_context_create, cero_config_create and cero_engine_create_external.
+ */
+CERO_API CERO_NODISCARD cero_status cero_engine_open_external(const char *config_path,
+                                                              const cero_external_param *params,
+                                                              int64_t count, cero_engine **out);
+
+/* This process's number in the engine's world, and how many there are. Not collective. */
+CERO_API int cero_engine_rank(const cero_engine *engine);
+CERO_API int cero_engine_size(const cero_engine *engine);
+
+/*
+ * Scale that the next micro-batch's loss, or its gradients, must be multiplied by: 1 but in fp16. In fp16 it is
+ * to be asked for after every step; an engine whose program does not ask refuses its gradients.
+ * Not collective.
+ */
+CERO_API double cero_engine_loss_scale(cero_engine *engine);
+
+/*
+ * Optional, during backward: the gradient of parameter i is complete, and stays as it is until
+ * cero_engine_backward returns. With overlap_comm in the config, its unit is exchanged while the program computes
+ * the others; may wait for ranks that are far behind. Of frozen parameters it is ignored.
+ *
+ * Collective: over the world, in any order of parameters; at stage 3 all ranks alike between two gathers.
+ * Errors:     INVALID (no such parameter; told twice; those of cero_engine_backward), COMM, REMOTE. Poisons the
+ *             engine.
+ */
+CERO_API CERO_NODISCARD cero_status cero_engine_grad_ready(cero_engine *engine, int64_t i);
+
+/*
+ * This micro-batch's gradients are complete, of all trained parameters: they are added to the step's sums. After
+ * the return their memory is free for the next micro-batch; the engine does not clear it.
+ *
+ * `loss` is the mean over the micro-batch's samples, not scaled; for cero_step_stats alone.
+ *
+ * Collective: over the world.
+ * Errors:     INVALID (the step's micro-batches are complete; in fp16, the program never asked for the loss
+ *             scale; at stage 3, a unit was never gathered), COMM, REMOTE. Poisons the engine.
+ */
+CERO_API CERO_NODISCARD cero_status cero_engine_backward(cero_engine *engine, double loss);
+
+/*
+ * True when the next cero_engine_step updates, if each micro-batch is followed by one: from the call of step
+ * before the last micro-batch on, as in DeepSpeed. Not collective.
+ */
+CERO_API bool cero_engine_is_boundary(const cero_engine *engine);
+
+/*
+ * When the step's micro-batches are complete: exchange, clip, update, new weights in the program's memory. Else it
+ * does nothing, and leaves *stats alone: it may be called after every micro-batch, as in DeepSpeed, or once for a
+ * step. Micro-batches are counted by cero_engine_backward, not by this call. stats may be NULL.
+ *
+ * Collective: over the world.
+ * Errors:     INVALID when a unit is still gathered at stage 3, or ranks make different calls: then the engine is
+ *             as before. INVALID (no micro-batch since the last call), NUMERIC as cero_engine_train_batch, COMM,
+ *             REMOTE: poison the engine.
+ */
+CERO_API CERO_NODISCARD cero_status cero_engine_step(cero_engine *engine, cero_step_stats *stats);
+
+/*
+ * Stage 3: between gather and release a unit's parameters are whole, in the memory that was registered or at
+ * cero_engine_param_data. Units that are gathered at the same time share room for stage3_max_live_parameters
+ * elements. At stages 0 to 2, in a world of one, and for units small enough to stay whole
+ * (stage3_param_persistence_threshold), both do nothing.
+ *
+ * Collective: gather over the world, same units in the same order; release is not.
+ * Errors:     INVALID (no such unit; it is gathered, or not; ranks differ), NOMEM (no room beside what is
+ *             gathered); COMM, REMOTE, which poison the engine, as does an error of release.
+ */
+CERO_API CERO_NODISCARD cero_status cero_engine_gather_unit(cero_engine *engine, const char *unit);
+CERO_API CERO_NODISCARD cero_status cero_engine_release_unit(cero_engine *engine, const char *unit);
+
+/*
+ * Memory of parameter i: the program's, where it was registered, else the engine's, of the dtype in which the
+ * config computes. Data is NULL while a cut unit is not gathered, and only to be read; grad is NULL for frozen
+ * parameters, and the same for the life of the engine. NULL for an index out of range. Not collective.
+ */
+CERO_API const void *cero_engine_param_data(const cero_engine *engine, int64_t i);
+CERO_API void *cero_engine_param_grad(const cero_engine *engine, int64_t i);
+
+/*
+ * Writes weights, moments and counters to `dir`/`tag`; tag NULL: "step-00000012" by the steps done. A reader finds
+ * the whole checkpoint or none; the file `dir`/latest names it when it is complete. All engines can save and load;
+ * what is saved at one stage on one number of ranks can be loaded at any other.
+ *
+ * Collective: over the world.
+ * Errors:     INVALID (in the middle of a step; ranks give different names), IO, NOMEM, COMM, REMOTE.
+ */
+CERO_API CERO_NODISCARD cero_status cero_engine_save(cero_engine *engine, const char *dir,
+                                                     const char *tag);
+
+/*
+ * Sets weights, moments and counters to those of `dir`/`tag`; tag NULL: what `dir`/latest names. stats gets step,
+ * applied, skipped and loss_scale; may be NULL.
+ *
+ * Collective: over the world.
+ * Errors:     INVALID (another model or optimizer; in the middle of a step), CORRUPT, IO (also when nothing is
+ *             there), with the engine as before; COMM, REMOTE and failures to read a part, which poison it.
+ */
+CERO_API CERO_NODISCARD cero_status cero_engine_load(cero_engine *engine, const char *dir,
+                                                     const char *tag, cero_step_stats *stats);
+
+/*
+ * Loads what `dir`/latest names, or leaves the engine and *stats alone, with a line in the log, when there is no
+ * checkpoint: for a program that is started again and again by the same command.
+ *
+ * Collective: over the world.
+ * Errors:     those of cero_engine_load.
+ */
+CERO_API CERO_NODISCARD cero_status cero_engine_resume(cero_engine *engine, const char *dir,
+                                                       cero_step_stats *stats);
 
 #ifdef __cplusplus
 }

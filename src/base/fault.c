@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ typedef struct fault {
     char call[16];
     unsigned long left; /* calls until it strikes; 0: it has struck, or the text was wrong */
     int error;
+    int signal; /* instead of an error; 0: none */
 } fault;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -52,6 +54,14 @@ static int error_by_name(const char *name)
     return CERO_FAULT_NONE;
 }
 
+static int signal_by_name(const char *name)
+{
+    return strcmp(name, "SIGKILL") == 0   ? SIGKILL
+           : strcmp(name, "SIGSTOP") == 0 ? SIGSTOP
+           : strcmp(name, "SIGTERM") == 0 ? SIGTERM
+                                          : 0;
+}
+
 static void arm(const char *value)
 {
     const char *first = strchr(value, ':');
@@ -62,12 +72,15 @@ static void arm(const char *value)
     if (second != NULL && (size_t)(first - value) < sizeof(current.call)) {
         memcpy(current.call, value, (size_t)(first - value));
         current.error = error_by_name(second + 1);
+        current.signal = signal_by_name(second + 1);
+        bool is_known = current.error != CERO_FAULT_NONE || current.signal != 0;
         char *end = NULL;
         current.left = strtoul(first + 1, &end, 10);
-        current.left = end == second && current.error != CERO_FAULT_NONE ? current.left : 0;
+        current.left = end == second && is_known ? current.left : 0;
     }
     if (current.left == 0) {
-        cero_log(CERO_LOG_WARN, "base", "CERO_FAULT is %s, expected call:n:ERRNO; it has no effect",
+        cero_log(CERO_LOG_WARN, "base",
+                 "CERO_FAULT is %s, expected call:n:ERRNO or call:n:SIGNAL; it has no effect",
                  value);
     }
 }
@@ -76,6 +89,7 @@ int cero_fault_next(const char *call)
 {
     const char *value = getenv("CERO_FAULT");
     int error = CERO_FAULT_NONE;
+    int signal_number = 0;
 
     if (value == NULL) {
         atomic_store_explicit(&is_armed, false, memory_order_relaxed);
@@ -88,7 +102,11 @@ int cero_fault_next(const char *call)
     }
     if (current.left > 0 && strcmp(current.call, call) == 0 && --current.left == 0) {
         error = current.error;
+        signal_number = current.signal;
     }
     (void)pthread_mutex_unlock(&lock);
+    if (signal_number != 0) {
+        (void)raise(signal_number);
+    }
     return error;
 }

@@ -77,25 +77,43 @@ bool cero_log_enabled(cero_log_level level, const char *part)
     return strstr(state.parts, wanted) != NULL;
 }
 
-void cero_log(cero_log_level level, const char *part, const char *fmt, ...)
+/* `level` is what the line says of itself, `given` what the sink is told. */
+static void write_line(cero_log_level level, cero_log_level given, const char *part,
+                       const char *fmt, va_list args)
 {
     char line[1024];
     size_t used = 0;
-    va_list args;
 
-    if (!cero_log_enabled(level, part)) {
-        return;
-    }
     if (state.size > 1) {
         used += (size_t)snprintf(line, sizeof(line), "[rank %d/%d] ", state.rank, state.size);
     }
     used += (size_t)snprintf(line + used, sizeof(line) - used, "%s %s: ", part, level_names[level]);
-    va_start(args, fmt);
     (void)vsnprintf(line + used, sizeof(line) - used, fmt, args);
-    va_end(args);
     if (state.sink != NULL) {
-        state.sink(state.context, level, line);
+        state.sink(state.context, given, line);
     } else {
         (void)fprintf(stderr, "%s\n", line);
+    }
+}
+
+void cero_log(cero_log_level level, const char *part, const char *fmt, ...)
+{
+    va_list args;
+
+    if (cero_log_enabled(level, part)) {
+        va_start(args, fmt);
+        write_line(level, level, part, fmt, args);
+        va_end(args);
+    }
+}
+
+void cero_log_warn_once(const char *part, const char *fmt, ...)
+{
+    va_list args;
+
+    if (cero_log_enabled(CERO_LOG_WARN, part) && (state.rank == 0 || state.sink != NULL)) {
+        va_start(args, fmt);
+        write_line(CERO_LOG_WARN, state.rank == 0 ? CERO_LOG_WARN : CERO_LOG_INFO, part, fmt, args);
+        va_end(args);
     }
 }

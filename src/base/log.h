@@ -40,4 +40,10 @@ bool cero_log_enabled(cero_log_level level, const char *part);
 /* One line, lower case, numbers with units: "[rank 3/8] zero debug: gather layer 12, 144 bytes". */
 void cero_log(cero_log_level level, const char *part, const char *fmt, ...) CERO_PRINTF(3, 4);
 
+/*
+ * A warning that every rank meets alike: rank 0 gives it; the others give their sink, which may be a log file, a
+ * line of the level info, and without a sink say nothing.
+ */
+void cero_log_warn_once(const char *part, const char *fmt, ...) CERO_PRINTF(2, 3);
+
 #endif

@@ -61,7 +61,7 @@ bool cero_mem_poison(void)
     return value != NULL && strcmp(value, "1") == 0;
 }
 
-void cero_mem_fill_poison(void *ptr, size_t nbytes)
+static void poison(void *ptr, size_t nbytes)
 {
     static const unsigned char pattern[4] = {0x20, 0xCE, 0xC0, 0x7F};
     unsigned char *bytes = ptr;
@@ -158,7 +158,7 @@ cero_status cero_mem_alloc(cero_mem *mem, size_t nbytes, cero_mem_category categ
     usage_add(&mem->usage[category], nbytes);
     usage_add(&mem->total, nbytes);
     if (cero_mem_poison()) {
-        cero_mem_fill_poison(ptr, nbytes);
+        poison(ptr, nbytes);
     }
     *out = ptr;
     return CERO_OK;

@@ -83,13 +83,7 @@ uint64_t cero_mem_calls(void);
 /* Test seam: the n-th call from now on fails (n = 1: the next one); 0 switches it off. */
 void cero_mem_fail_at(uint64_t n);
 
-/*
- * True when CERO_POISON=1: new accounted memory, and rooms of parameters and gradients that were released, are
- * filled with NaNs of payload 0x7FC0CE20 (every second element of a 16-bit type is one).
- */
+/* True when CERO_POISON=1: new accounted memory is filled with NaNs of payload 0x7FC0CE20. */
 bool cero_mem_poison(void);
-
-/* Fills memory with these NaNs. */
-void cero_mem_fill_poison(void *ptr, size_t nbytes);
 
 #endif

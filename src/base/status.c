@@ -12,8 +12,8 @@
 
 enum {
     MAX_FRAMES = 16,
-    MESSAGE_SIZE = 2048,
-    STRING_SIZE = 4096
+    MESSAGE_SIZE = 8192, /* a rank that was waited for in vain comes with what ranks did last */
+    STRING_SIZE = 12288
 };
 
 typedef struct frame {

@@ -254,8 +254,8 @@ static cero_status log_stray_files(const char *dir, const index_map *map)
         const char *name = slash == NULL ? list.path[i] : slash + 1;
         size_t n = strlen(name);
         if (n > 12 && strcmp(name + n - 12, ".safetensors") == 0 && !is_mapped(map, name)) {
-            cero_log(CERO_LOG_WARN, "ckpt", "ignored %s: the index beside it does not name it",
-                     list.path[i]);
+            cero_log_warn_once("ckpt", "ignored %s: the index beside it does not name it",
+                               list.path[i]);
         }
     }
     cero_file_list_cleanup(&list);
@@ -319,8 +319,8 @@ static cero_status open_files(cero_shards *shards)
             return CERO_FAIL(CERO_ERR_NOMEM, "no memory to open the weights of %s", shards->dir);
         }
         if (has_file(shards->dir, CERO_SHARDS_INDEX)) {
-            cero_log(CERO_LOG_WARN, "ckpt", "ignored %s of %s: %s beside it is taken",
-                     CERO_SHARDS_INDEX, shards->dir, CERO_SHARDS_SINGLE);
+            cero_log_warn_once("ckpt", "ignored %s of %s: %s beside it is taken", CERO_SHARDS_INDEX,
+                               shards->dir, CERO_SHARDS_SINGLE);
         }
         cero_status st = add_file(shards, path, &file);
         cero_delete(path);

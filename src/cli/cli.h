@@ -50,15 +50,20 @@ typedef struct cero_cli_common {
     int color; /* a cero_cli_color */
 } cero_cli_common;
 
+typedef struct cero_command cero_command;
+
 /* Handed to each command. */
 typedef struct cero_cli {
     cero_cli_common common;
     cero_cli_doing doing; /* kept up to date by the command */
     char path[1024];      /* what is being read or created; empty: nothing in particular */
     bool is_stopped;      /* asked to stop by SIGTERM and did so cleanly: exit code 75 */
+    int exit_code;        /* of a program that the command ran; what `cero` leaves with */
+    const cero_command *const *commands; /* [command_count], all of them */
+    int command_count;
 } cero_cli;
 
-typedef struct cero_command {
+struct cero_command {
     const char *name;    /* one or two words: "tokenizer train" */
     const char *summary; /* one line of the list of commands */
     const char *usage;   /* behind the name: "--out DIR FILE…" */
@@ -67,8 +72,10 @@ typedef struct cero_command {
     cero_operands operands;
     size_t values_size;                 /* of the struct that run gets, cleared before parsing */
     void (*set_defaults)(void *values); /* NULL: all zero */
+    bool
+        is_parallel; /* under a launcher the processes are ranks of one world, and agree when they joined it */
     cero_status (*run)(cero_cli *cli, void *values);
-} cero_command;
+};
 
 /* Notes what comes next, for the exit code of what fails from here on. */
 void cero_cli_at(cero_cli *cli, cero_cli_doing doing, const char *path);
@@ -87,10 +94,17 @@ cero_exit cero_cli_report(const cero_cli *cli, const char *command, cero_status 
 
 /*
  * In a world of several ranks, after an error: the rank that failed first reports and ends the job with its exit
- * code, so that nobody waits for a rank that has left; does not return then. Alone it does nothing.
+ * code, so that nobody waits for a rank that has left; does not return then. Alone it does nothing. A context
+ * that could not be created is NULL.
  */
 void cero_cli_leave(const cero_cli *cli, const char *command, cero_context *context,
                     cero_status status);
+
+/*
+ * For an error that comes before the world: joins it, where the others are told or have failed alike, and leaves
+ * as above. Returns the status, with its message, to a process that is alone.
+ */
+cero_status cero_cli_fail_together(const cero_cli *cli, const char *command, cero_status status);
 
 /* True if colours are wanted on this stream (1: stdout, 2: stderr). */
 bool cero_cli_has_color(const cero_cli *cli, int fd);
@@ -103,6 +117,7 @@ extern const cero_command cero_command_bench;
 extern const cero_command cero_command_info;
 extern const cero_command cero_command_generate;
 extern const cero_command cero_command_inspect;
+extern const cero_command cero_command_launch;
 extern const cero_command cero_command_plan;
 extern const cero_command cero_command_train;
 extern const cero_command cero_command_tokenize;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `cero generate`: continues a prompt with a model directory. Text is written as soon as whole characters
- * are there.
+ * are there. Under a launcher there is one text all the same: rank 0's, for whose end the others wait.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -103,8 +103,6 @@ static cero_status create_decoder(generate_run *run)
     };
 
     cero_cli_at(run->cli, CERO_CLI_WORKING, NULL);
-    CERO_TRY(
-        cero_context_create(&(cero_context_params){.threads = (int)o->threads}, &run->context));
     CERO_TRY(cero_decoder_create(run->context, &params, &run->decoder));
     run->scratch = cero_new((size_t)cero_decoder_vocab(run->decoder), sizeof(*run->scratch));
     CERO_CHECK(run->scratch != NULL, CERO_ERR_NOMEM, "no memory to choose among %lld tokens",
@@ -207,6 +205,14 @@ static cero_status print_json(const generate_run *run)
 
 static cero_status generate_all(generate_run *run)
 {
+    // A reader of the text may keep rank 0 waiting for as long as he likes.
+    CERO_TRY(cero_context_create(
+        &(cero_context_params){.threads = (int)run->options->threads, .timeout = -1},
+        &run->context));
+    CERO_TRY(cero_context_agree(run->context, CERO_OK));
+    if (cero_context_rank(run->context) != 0) {
+        return CERO_OK;
+    }
     CERO_TRY(open_inputs(run));
     CERO_TRY(create_decoder(run));
     cero_cli_at(run->cli, CERO_CLI_WORKING, NULL);
@@ -232,6 +238,9 @@ static cero_status run_command(cero_cli *cli, void *values)
     generate_run run = {.cli = cli, .options = values};
     cero_status st = generate_all(&run);
 
+    if (st != CERO_OK) {
+        cero_cli_leave(cli, "generate", run.context, st);
+    }
     cero_delete(run.scratch);
     cero_text_cleanup(&run.text);
     cero_token_ids_cleanup(&run.ids);
@@ -249,5 +258,6 @@ const cero_command cero_command_generate = {
     .options = cero_generate_option_table,
     .values_size = sizeof(cero_generate_options),
     .set_defaults = cero_generate_options_set_defaults,
+    .is_parallel = true,
     .run = run_command,
 };

@@ -3,7 +3,8 @@
  * `cero train`: reads config, model and data, runs the loop, leaves metrics, log and the model. Under mpirun,
  * srun or `cero launch` it is one rank of the run: rank 0 speaks and writes what there is one of.
  *
- * SIGINT and SIGTERM end the run after the step at hand, with the export; a second one ends at once.
+ * SIGINT, SIGTERM and SIGUSR1 end the run after the step at hand, with the export; a second one ends at
+ * once. SIGUSR1 is what mpirun and srun hand through to the ranks.
  */
 #include "base/file.h"
 #include "base/log.h"
@@ -11,6 +12,7 @@
 #include "cli/progress.h"
 #include "cli/run_options.h"
 #include "cli/train_summary.h"
+#include "cli/world_summary.h"
 #include "train/run_log.h"
 #include "train/train.h"
 
@@ -158,18 +160,6 @@ static void visit(void *context, const cero_metrics_step *step)
     }
 }
 
-/* Data that hold no sample are found before anything is compiled. */
-static cero_status check_length(const train_run *run, cero_token_stream *stream, const char *what)
-{
-    int64_t seq_len = run->options->seq_len > 0 ? run->options->seq_len : run->model.context;
-    cero_sampler *sampler = NULL;
-    cero_status st =
-        cero_sampler_create(stream, &(cero_sampler_params){.seq_len = seq_len}, &sampler);
-
-    cero_sampler_destroy(&sampler);
-    return st == CERO_OK ? st : cero_error_prefix(st, "%s data: ", what);
-}
-
 static cero_status create_trainer(train_run *run)
 {
     const cero_train_options *o = run->options;
@@ -185,16 +175,16 @@ static cero_status create_trainer(train_run *run)
         .order =
             o->order == CERO_CLI_ORDER_SEQUENTIAL ? CERO_SAMPLER_SEQUENTIAL : CERO_SAMPLER_SHUFFLED,
         .eval_every = o->eval_every,
+        .has_weights = run->has_weights,
         .is_profiling = o->profile,
         .visitor = visit,
         .visitor_context = run,
     };
 
+    cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
+    CERO_TRY(cero_trainer_check_options(&params));
     cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->data.word[0]);
-    CERO_TRY(check_length(run, run->data, "training"));
-    if (run->eval_data != NULL) {
-        CERO_TRY(check_length(run, run->eval_data, "evaluation"));
-    }
+    CERO_TRY(cero_trainer_check_data(&params));
     // What model and config contradict each other in comes out while they are compiled.
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
     CERO_TRY(cero_trainer_create(&params, &run->trainer));
@@ -256,30 +246,69 @@ static void summarise_data(const train_run *run, cero_text *text)
     }
 }
 
-static cero_status say_summary(train_run *run)
+static cero_status write_summary(const train_run *run, const cero_world_facts *facts,
+                                 cero_text *text)
 {
     const cero_engine *engine = cero_trainer_engine(run->trainer);
     const char *unused = cero_engine_unused_param(engine, 0);
-    cero_text text = {0};
 
     cero_summary_model(&run->model,
-                       run->has_weights ? "weights from the directory" : "initial weights", &text);
-    cero_summary_training(run->config, engine, &text);
-    summarise_data(run, &text);
-    cero_summary_memory(cero_engine_get_plan(engine), &text);
+                       run->has_weights ? "weights from the directory" : "initial weights", text);
+    cero_summary_world(facts, text);
+    cero_summary_training(run->config, engine, facts->size, text);
+    summarise_data(run, text);
+    cero_summary_zero(facts, text);
+    cero_summary_memory(facts, text);
+    cero_summary_idle_keys(facts, text);
     for (int i = 0; unused != NULL; unused = cero_engine_unused_param(engine, ++i)) {
-        cero_text_printf(&text, "unused     %s takes no part in the loss\n", unused);
+        cero_text_printf(text, "unused     %s takes no part in the loss\n", unused);
     }
-    cero_status st = cero_text_finish(&text);
+    CERO_TRY(cero_text_finish(text));
+    text->data[text->length - 1] = '\0'; // the log ends the last line itself
+    return CERO_OK;
+}
+
+/* One rank speaks for all: to its log, and to the terminal. */
+static cero_status say_facts(train_run *run, const cero_world_facts *facts)
+{
+    cero_text summary = {0};
+    cero_text warnings = {0};
+    cero_status st = write_summary(run, facts, &summary);
+
     if (st == CERO_OK) {
-        text.data[text.length - 1] = '\0'; // the log ends the last line itself
-        cero_run_log_write(run->log, text.data);
-        if (!run->cli->common.quiet && is_speaker(run)) {
-            (void)fprintf(stderr, "%s\n", text.data);
+        cero_run_log_write(run->log, summary.data);
+        if (!run->cli->common.quiet) {
+            (void)fprintf(stderr, "%s\n", summary.data);
         }
+        cero_summary_warnings(facts, &warnings);
     }
-    cero_text_cleanup(&text);
+    for (const char *p = warnings.data; p != NULL && *p != '\0';) {
+        size_t length = strcspn(p, "\n");
+        cero_log(CERO_LOG_WARN, "train", "%.*s", (int)length, p);
+        p += length + (p[length] == '\n' ? 1 : 0);
+    }
+    cero_text_cleanup(&warnings);
+    cero_text_cleanup(&summary);
     return st;
+}
+
+static cero_status say_summary(train_run *run)
+{
+    cero_world_facts facts = {0};
+    cero_status st =
+        cero_world_facts_gather(run->context, run->config, cero_trainer_engine(run->trainer),
+                                cero_trainer_steps(run->trainer), &facts);
+
+    if (st == CERO_OK && is_speaker(run)) {
+        st = say_facts(run, &facts);
+    }
+    cero_world_facts_cleanup(&facts);
+    return st;
+}
+
+static const char *signal_name(int number)
+{
+    return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
 }
 
 static void catch_signals(void)
@@ -289,6 +318,7 @@ static void catch_signals(void)
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGUSR1, &action, NULL);
 }
 
 static cero_status export_model(train_run *run)
@@ -335,7 +365,7 @@ static cero_status run_training(train_run *run)
     int signal_number = cero_trainer_stopped_by(run->trainer);
     if (signal_number != 0 && is_speaker(run)) {
         cero_log(CERO_LOG_WARN, "train", "stopped by %s after step %lld of %lld",
-                 signal_number == SIGINT ? "SIGINT" : "SIGTERM", (long long)done,
+                 signal_name(signal_number), (long long)done,
                  (long long)cero_trainer_steps(run->trainer));
     }
     return CERO_OK;
@@ -391,7 +421,8 @@ static cero_status run_command(cero_cli *cli, void *values)
     if (st != CERO_OK) {
         cero_cli_leave(cli, "train", run.context, st);
     } else {
-        cli->is_stopped = run.trainer != NULL && cero_trainer_stopped_by(run.trainer) == SIGTERM;
+        int stopped_by = run.trainer != NULL ? cero_trainer_stopped_by(run.trainer) : 0;
+        cli->is_stopped = stopped_by == SIGTERM || stopped_by == SIGUSR1;
     }
     cero_trainer_destroy(&run.trainer);
     cero_token_stream_close(&run.eval_data);
@@ -409,10 +440,11 @@ const cero_command cero_command_train = {
     .usage = "--config FILE --model DIR|NAME --data PATH… --out DIR",
     .details =
         "DIR gets metrics.jsonl (one object for each step), log/ and, at the end, model/.\n"
-        "SIGINT and SIGTERM end the run after the step at hand, with the export; SIGTERM gives exit "
-        "code 75.",
+        "SIGINT, SIGTERM and SIGUSR1 end the run after the step at hand, with the export; the last two "
+        "give exit code 75.",
     .options = cero_train_option_table,
     .values_size = sizeof(cero_train_options),
     .set_defaults = cero_train_options_set_defaults,
+    .is_parallel = true,
     .run = run_command,
 };

@@ -8,7 +8,7 @@
 
 /* X(name, meaning) */
 #define CERO_ENVIRONMENT_LIST(X)                                                   \
-    X("CERO_FAULT", "makes the n-th system call of a kind fail: write:3:ENOSPC")   \
+    X("CERO_FAULT", "fault at the n-th call: write:3:ENOSPC, forward:2:SIGKILL")   \
     X("CERO_ISA", "highest instruction set to use: ref, avx2, avx512, avx512bf16") \
     X("CERO_LOG", "log level: error, warn, info, debug, trace")                    \
     X("CERO_LOG_PARTS", "folders whose log lines are shown, separated by commas")  \

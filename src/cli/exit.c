@@ -91,28 +91,57 @@ cero_exit cero_cli_report(const cero_cli *cli, const char *command, cero_status 
     return cero_cli_exit_code(status, cli->doing, cli->path);
 }
 
+/* To the end: the signal by which a launcher ends its ranks interrupts a sleep. */
+static void wait_to_be_ended(double seconds)
+{
+    double end = cero_clock_now() + seconds;
+
+    for (double left = seconds; left > 0; left = end - cero_clock_now()) {
+        cero_clock_sleep(left);
+    }
+}
+
 void cero_cli_leave(const cero_cli *cli, const char *command, cero_context *context,
                     cero_status status)
 {
     enum {
         GRACE = 10 /* seconds in which the rank that speaks ends this one */
     };
+    char name[64];
 
-    if (context == NULL || cero_context_size(context) == 1) {
+    if (context == NULL) {
+        // The world never came about: the rank that failed first has its own message.
+        wait_to_be_ended(status == CERO_ERR_REMOTE ? GRACE : 0);
         return;
     }
-    cero_exit code = cero_cli_exit_code(status, cli->doing, cli->path);
-    if (cero_context_speaks(context, status)) {
-        char name[64];
-        (void)snprintf(name, sizeof(name), "%.32s: rank %d of %d", command,
-                       cero_context_rank(context), cero_context_size(context));
-        code = cero_cli_report(cli, name, status);
-        (void)fflush(stderr);
-    } else {
-        cero_clock_sleep(GRACE);
+    if (cero_context_size(context) == 1) {
+        return;
     }
+    // A rank that nobody ended speaks after all: whoever should have is gone.
+    if (!cero_context_speaks(context, status)) {
+        wait_to_be_ended(GRACE);
+    }
+    (void)snprintf(name, sizeof(name), "%.32s: rank %d of %d", command, cero_context_rank(context),
+                   cero_context_size(context));
+    cero_exit code = cero_cli_report(cli, name, status);
+    (void)fflush(stderr);
     cero_context_abort(context, (int)code);
     exit((int)code);
+}
+
+cero_status cero_cli_fail_together(const cero_cli *cli, const char *command, cero_status status)
+{
+    char message[1024];
+    cero_context *context = NULL;
+
+    (void)snprintf(message, sizeof(message), "%s", cero_error_message());
+    if (cero_context_create(NULL, &context) == CERO_OK) {
+        status = cero_context_agree(context, CERO_FAIL(status, "%s", message));
+        cero_cli_leave(cli, command, context, status);
+        cero_context_destroy(&context);
+        return status;
+    }
+    return CERO_FAIL(status, "%s", message);
 }
 
 bool cero_cli_has_color(const cero_cli *cli, int fd)

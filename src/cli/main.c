@@ -13,7 +13,8 @@
 #include <string.h>
 
 static const cero_command *const commands[] = {
-    &cero_command_train,
+    &cero_command_train, // in the order of the overview
+    &cero_command_launch,
     &cero_command_generate,
     &cero_command_plan,
     &cero_command_tokenize,
@@ -168,12 +169,18 @@ static cero_status run_command(const cero_command *command, int argc, char *cons
     if (command->set_defaults != NULL) {
         command->set_defaults(values);
     }
-    CERO_TRY_GOTO(cero_args_parse(&table, argc, argv, values, &cli->common), out);
+    st = cero_args_parse(&table, argc, argv, values, &cli->common);
+    if (st == CERO_OK && !cli->common.help) {
+        st = cero_args_check(&table, values);
+    }
+    if (st != CERO_OK) {
+        st = command->is_parallel ? cero_cli_fail_together(cli, command->name, st) : st;
+        goto out;
+    }
     if (cli->common.help) {
         CERO_TRY_GOTO(print_help(command), out);
         goto out;
     }
-    CERO_TRY_GOTO(cero_args_check(&table, values), out);
     if (cli->common.quiet || cli->common.verbose) {
         cero_log_set_level(cli->common.quiet ? CERO_LOG_ERROR : CERO_LOG_DEBUG);
     }
@@ -236,7 +243,7 @@ static cero_status run_line(int argc, char *const *argv, cero_cli *cli, const ch
 
 int main(int argc, char **argv)
 {
-    cero_cli cli = {0};
+    cero_cli cli = {.commands = commands, .command_count = (int)CERO_COUNT_OF(commands)};
     const char *name = "";
 
     cero_log_init();
@@ -248,5 +255,5 @@ int main(int argc, char **argv)
     if (st == CERO_OK && cli.is_stopped) {
         return CERO_EXIT_TEMPORARY;
     }
-    return st == CERO_OK ? CERO_EXIT_OK : (int)cero_cli_report(&cli, name, st);
+    return st == CERO_OK ? cli.exit_code : (int)cero_cli_report(&cli, name, st);
 }

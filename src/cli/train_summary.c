@@ -13,22 +13,76 @@ void cero_summary_model(const cero_model_spec *model, const char *weights, cero_
                      weights);
 }
 
-void cero_summary_training(const cero_train_config *config, const cero_engine *engine,
+/* Where the highest rate of a warm-up comes from. */
+static const char *peak_origin(const cero_train_config *config)
+{
+    cero_lr_schedule_type type = cero_train_config_spec(config)->scheduler.type;
+
+    if (type == CERO_LR_WARMUP_COSINE) {
+        return "the optimizer's lr";
+    }
+    switch (cero_train_config_origin(config, "scheduler.params.warmup_max_lr")) {
+    case CERO_ORIGIN_DERIVED:
+        return "the optimizer's lr, for warmup_max_lr is not given";
+    case CERO_ORIGIN_DEFAULT:
+        return "the default of warmup_max_lr, not the optimizer's lr";
+    case CERO_ORIGIN_FILE:
+    case CERO_ORIGIN_COMMAND:
+    default:
+        return "warmup_max_lr";
+    }
+}
+
+static void put_schedule(const cero_train_config *config, cero_text *out)
+{
+    const cero_train_spec *t = cero_train_config_spec(config);
+    const cero_lr_schedule_spec *s = &t->scheduler;
+    bool has_warmup = s->type == CERO_LR_WARMUP || s->type == CERO_LR_WARMUP_DECAY ||
+                      s->type == CERO_LR_WARMUP_COSINE;
+
+    cero_text_printf(out, "           lr ");
+    cero_text_append_double(out, t->optimizer.lr);
+    cero_text_printf(out, ", schedule %s", cero_lr_schedule_type_name(s->type));
+    if (has_warmup) {
+        cero_text_printf(out, " with peak ");
+        cero_text_append_double(out,
+                                s->type == CERO_LR_WARMUP_COSINE ? s->base_lr : s->warmup_max_lr);
+        cero_text_printf(out, " (%s) after %lld updates", peak_origin(config),
+                         (long long)s->warmup_num_steps);
+    }
+    cero_text_printf(out, "\n");
+}
+
+static void put_batch(const cero_train_config *config, int ranks, cero_text *out)
+{
+    const cero_train_spec *t = cero_train_config_spec(config);
+    bool is_derived = cero_train_config_origin(config, "train_batch_size") == CERO_ORIGIN_DERIVED;
+
+    cero_text_printf(out,
+                     "batch      %lld samples = micro-batches of %lld x %lld accumulated x %d "
+                     "rank%s",
+                     (long long)t->train_batch_size, (long long)t->train_micro_batch_size_per_gpu,
+                     (long long)t->gradient_accumulation_steps, ranks, ranks > 1 ? "s" : "");
+    cero_text_printf(out, ranks == 1   ? "; sums in order of micro-batches\n"
+                          : is_derived ? "; it grows with the ranks, for train_batch_size is not "
+                                         "given\n"
+                                       : "\n");
+}
+
+void cero_summary_training(const cero_train_config *config, const cero_engine *engine, int ranks,
                            cero_text *out)
 {
     const cero_train_spec *t = cero_train_config_spec(config);
     const cero_engine_plan *plan = cero_engine_get_plan(engine);
 
-    cero_text_printf(out, "precision  %s; normaliser: mean over the tokens that count\n",
-                     cero_dtype_name(t->compute_dtype));
-    cero_text_printf(out,
-                     "batch      %lld samples = micro-batches of %lld x %lld accumulated x 1 rank; "
-                     "sums in order of micro-batches\n",
-                     (long long)t->train_batch_size, (long long)t->train_micro_batch_size_per_gpu,
-                     (long long)t->gradient_accumulation_steps);
-    cero_text_printf(out, "optimizer  %s\n           lr ", cero_engine_formula(engine));
-    cero_text_append_double(out, t->optimizer.lr);
-    cero_text_printf(out, ", schedule %s\n", cero_lr_schedule_type_name(t->scheduler.type));
+    cero_text_printf(
+        out,
+        "precision  %s; normaliser: per token, sums over the batch are divided once by "
+        "the tokens that count\n",
+        cero_dtype_name(t->compute_dtype));
+    put_batch(config, ranks, out);
+    cero_text_printf(out, "optimizer  %s\n", cero_engine_formula(engine));
+    put_schedule(config, out);
     cero_text_printf(out,
                      "decay      %g on %lld tensors of %lld elements; none on %lld elements; "
                      "%lld frozen\n",
@@ -41,23 +95,4 @@ void cero_summary_training(const cero_train_config *config, const cero_engine *e
         cero_text_append_double(out, t->gradient_clipping);
         cero_text_printf(out, "\n");
     }
-    for (int i = 0; i < cero_train_config_note_count(config); i++) {
-        cero_text_printf(out, "%s %s\n", i == 0 ? "no effect " : "          ",
-                         cero_train_config_note(config, i));
-    }
-}
-
-void cero_summary_memory(const cero_engine_plan *plan, cero_text *out)
-{
-    char text[32];
-
-    cero_text_printf(out,
-                     "memory     %s:", cero_text_bytes((double)plan->total, text, sizeof(text)));
-    for (int c = 0; c < CERO_MEM_COUNT; c++) {
-        if (plan->bytes[c] > 0) {
-            cero_text_printf(out, " %s %s", cero_mem_category_name((cero_mem_category)c),
-                             cero_text_bytes((double)plan->bytes[c], text, sizeof(text)));
-        }
-    }
-    cero_text_printf(out, "\n");
 }

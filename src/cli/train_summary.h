@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run says before its first step: model, formula, batch, memory by category, keys without effect. */
+/* What a run says before its first step of model, batch and formula; of its ranks: world_summary.h. */
 #ifndef CERO_CLI_TRAIN_SUMMARY_H
 #define CERO_CLI_TRAIN_SUMMARY_H
 
@@ -10,8 +10,7 @@
 
 /* Appends lines, each ended. `weights` says where weights come from. */
 void cero_summary_model(const cero_model_spec *model, const char *weights, cero_text *out);
-void cero_summary_training(const cero_train_config *config, const cero_engine *engine,
+void cero_summary_training(const cero_train_config *config, const cero_engine *engine, int ranks,
                            cero_text *out);
-void cero_summary_memory(const cero_engine_plan *plan, cero_text *out);
 
 #endif

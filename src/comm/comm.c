@@ -13,7 +13,8 @@
 #include <string.h>
 
 enum {
-    MAX_MESSAGE = 480 /* of another rank's error, with its end */
+    MAX_MESSAGE = 480, /* of another rank's error, with its end */
+    OWN_MESSAGE = 8192 /* of this rank's, which may come with a table */
 };
 
 void cero_comm_destroy(cero_comm **comm)
@@ -169,8 +170,13 @@ void cero_comm_poll(cero_comm *comm)
 
 cero_status cero_comm_fail(cero_comm *comm, cero_status status)
 {
-    if (status != CERO_OK && status != CERO_ERR_REMOTE && comm->size > 1 &&
-        comm->ops->fail != NULL) {
+    if (status == CERO_OK || status == CERO_ERR_REMOTE || comm->size == 1 ||
+        comm->ops->fail == NULL || comm->is_late) {
+        return status;
+    }
+    int first = cero_comm_failed_rank(comm);
+    comm->is_late = first >= 0 && first != comm->rank;
+    if (!comm->is_late) {
         comm->ops->fail(comm, status, cero_error_message());
     }
     return status;
@@ -179,6 +185,16 @@ cero_status cero_comm_fail(cero_comm *comm, cero_status status)
 int cero_comm_failed_rank(cero_comm *comm)
 {
     return comm->ops->failed_rank != NULL ? comm->ops->failed_rank(comm) : -1;
+}
+
+int cero_comm_agreed_failure(const cero_comm *comm)
+{
+    return comm->agreed_failure - 1;
+}
+
+bool cero_comm_is_late(const cero_comm *comm)
+{
+    return comm->is_late;
 }
 
 /* Counting: a collective begins with an event and ends with its counter moved. */
@@ -225,13 +241,23 @@ void cero_comm_count(cero_comm *comm, cero_comm_kind kind, int calls, int64_t nb
     line->seconds += seconds;
 }
 
+void cero_comm_tell(const cero_comm *comm, const cero_comm_operation *operation)
+{
+    if (comm->observer != NULL) {
+        comm->observer(comm->observer_context, operation);
+    }
+}
+
 static cero_status end(cero_comm *comm, cero_comm_kind kind, int64_t nbytes, double start,
                        cero_comm_event *event, cero_status st)
 {
     if (st == CERO_OK) {
+        double seconds = cero_clock_now() - start;
         event->state = 'd';
-        cero_comm_count(comm, kind, 1, nbytes, cero_clock_now() - start);
+        cero_comm_count(comm, kind, 1, nbytes, seconds);
         comm->counter[kind].messages += kind == CERO_COMM_RECV ? 0 : 1;
+        cero_comm_tell(comm,
+                       &(cero_comm_operation){.kind = kind, .nbytes = nbytes, .seconds = seconds});
     }
     return st;
 }
@@ -350,12 +376,30 @@ static cero_status fail_remote(cero_comm *comm, int first, cero_status status)
 {
     char message[MAX_MESSAGE] = "";
 
-    if (comm->rank == first) {
-        (void)snprintf(message, sizeof(message), "%s", cero_error_message());
-    }
     CERO_TRY(cero_comm_broadcast(comm, message, sizeof(message), first));
     return CERO_FAIL(CERO_ERR_REMOTE, "rank %d failed (%s): %s", first, cero_status_name(status),
                      message);
+}
+
+/*
+ * A rank that failed: it joins the broadcast, and keeps its status and message whatever comes of that. Others of
+ * its kind may have left already, which ends its waits.
+ */
+static cero_status fail_local(cero_comm *comm, int64_t first, cero_status local)
+{
+    char own[OWN_MESSAGE];
+    char message[MAX_MESSAGE];
+    cero_status st = CERO_OK;
+
+    (void)snprintf(own, sizeof(own), "%s", cero_error_message());
+    (void)snprintf(message, sizeof(message), "%.*s", MAX_MESSAGE - 1, own);
+    st = cero_comm_all_reduce_i64(comm, CERO_COMM_MIN, &first, 1);
+    if (st == CERO_OK) {
+        int root = cero_to_int(first / CERO_STATUS_COUNT);
+        comm->agreed_failure = root + 1;
+        st = cero_comm_broadcast(comm, message, sizeof(message), root);
+    }
+    return st == CERO_OK ? local : CERO_FAIL(local, "%s", own);
 }
 
 cero_status cero_comm_agree(cero_comm *comm, cero_status local)
@@ -365,54 +409,17 @@ cero_status cero_comm_agree(cero_comm *comm, cero_status local)
     if (comm->size == 1) {
         return local;
     }
-    cero_status st = cero_comm_all_reduce_i64(comm, CERO_COMM_MIN, &first, 1);
-    if (st != CERO_OK) {
-        return local != CERO_OK ? local : st;
+    comm->agreed_failure = 0;
+    if (local != CERO_OK) {
+        return fail_local(comm, first, local);
     }
+    CERO_TRY(cero_comm_all_reduce_i64(comm, CERO_COMM_MIN, &first, 1));
     if (first == INT64_MAX) {
         return CERO_OK;
     }
-    cero_status status = (cero_status)(first % CERO_STATUS_COUNT);
-    if (local != CERO_OK) {
-        // The message of this rank stays; the broadcast is joined all the same.
-        char message[MAX_MESSAGE] = "";
-        int root = cero_to_int(first / CERO_STATUS_COUNT);
-        (void)snprintf(message, sizeof(message), "%s", cero_error_message());
-        cero_status sent = cero_comm_broadcast(comm, message, sizeof(message), root);
-        return sent == CERO_OK ? local : sent;
-    }
-    return fail_remote(comm, cero_to_int(first / CERO_STATUS_COUNT), status);
-}
-
-/* FNV-1a; for comparing what ranks hold, not for files. */
-static uint64_t hash_bytes(const void *data, size_t nbytes)
-{
-    const unsigned char *p = data;
-    uint64_t hash = 0xcbf29ce484222325u;
-
-    for (size_t i = 0; i < nbytes; i++) {
-        hash = (hash ^ p[i]) * 0x100000001b3u;
-    }
-    return hash;
-}
-
-cero_status cero_comm_check_same(cero_comm *comm, const char *what, const void *data, size_t nbytes)
-{
-    int64_t hash = (int64_t)(hash_bytes(data, nbytes) >> 1);
-    int64_t first = hash;
-    int64_t odd = INT64_MAX;
-
-    if (comm->size == 1) {
-        return CERO_OK;
-    }
-    CERO_TRY(cero_comm_broadcast(comm, &first, sizeof(first), 0));
-    odd = first == hash ? INT64_MAX : comm->rank;
-    CERO_TRY(cero_comm_all_reduce_i64(comm, CERO_COMM_MIN, &odd, 1));
-    CERO_CHECK(odd == INT64_MAX, CERO_ERR_INVALID,
-               "%s of rank %lld differs from that of rank 0; start all ranks with the same program "
-               "and the same input",
-               what, (long long)odd);
-    return CERO_OK;
+    int root = cero_to_int(first / CERO_STATUS_COUNT);
+    comm->agreed_failure = root + 1;
+    return fail_remote(comm, root, (cero_status)(first % CERO_STATUS_COUNT));
 }
 
 cero_status cero_comm_buffer_create(cero_comm *comm, const cero_comm_buffer_params *params,
@@ -471,14 +478,30 @@ cero_comm_counter cero_comm_get_counter(const cero_comm *comm, cero_comm_kind ki
     return comm->counter[kind];
 }
 
-int64_t cero_comm_bytes_sent(const cero_comm *comm)
+cero_comm_counter cero_comm_get_total(const cero_comm *comm)
 {
-    int64_t sum = 0;
+    cero_comm_counter sum = {0};
 
     for (int kind = 0; kind < CERO_COMM_KIND_COUNT; kind++) {
-        sum += comm->counter[kind].bytes;
+        const cero_comm_counter *c = &comm->counter[kind];
+        sum.calls += c->calls;
+        sum.messages += c->messages;
+        sum.bytes += c->bytes;
+        sum.bytes_between_nodes += c->bytes_between_nodes;
+        sum.seconds += c->seconds;
     }
     return sum;
+}
+
+int64_t cero_comm_bytes_sent(const cero_comm *comm)
+{
+    return cero_comm_get_total(comm).bytes;
+}
+
+void cero_comm_set_observer(cero_comm *comm, cero_comm_observer observer, void *context)
+{
+    comm->observer = observer;
+    comm->observer_context = context;
 }
 
 bool cero_comm_get_log_line(const cero_comm *comm, int i, cero_comm_log_line *out)

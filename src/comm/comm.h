@@ -116,12 +116,22 @@ CERO_NODISCARD cero_status cero_comm_agree(cero_comm *comm, cero_status local);
  * Tells all ranks that this one leaves with `status`: their waits end with REMOTE, now and later, and their
  * message carries this thread's error message. For failures between two collectives. Returns `status`.
  *
+ * A rank that has heard of another's failure tells nobody: they know.
+ *
  * Not collective.
  */
 cero_status cero_comm_fail(cero_comm *comm, cero_status status);
 
 /* Lowest rank that called cero_comm_fail, as far as known here; -1: none. Not collective. */
 int cero_comm_failed_rank(cero_comm *comm);
+
+/*
+ * Who reports when several ranks fail: the lowest that failed in the latest agreement (-1: none did, or this rank
+ * left before it heard), of which that rank always knows; else the first that told, and is_late is what the
+ * others are. Not collective.
+ */
+int cero_comm_agreed_failure(const cero_comm *comm);
+bool cero_comm_is_late(const cero_comm *comm);
 
 /*
  * Adds exact sums over ranks, limb by limb: the result has the same bits for any number of ranks.
@@ -192,6 +202,17 @@ CERO_NODISCARD cero_status cero_comm_barrier(cero_comm *comm);
  */
 CERO_NODISCARD cero_status cero_comm_check_same(cero_comm *comm, const char *what, const void *data,
                                                 size_t nbytes);
+
+/*
+ * The same for a finished text that is not empty. The rank that differs tells the first line that does: INVALID
+ * there, REMOTE elsewhere.
+ *
+ * Collective: over comm.
+ * Errors:     INVALID, REMOTE, COMM, NOMEM.
+ * Cost:       one broadcast of the text.
+ */
+CERO_NODISCARD cero_status cero_comm_check_same_text(cero_comm *comm, const char *what,
+                                                     const cero_text *text);
 
 /*
  * Lets messages advance, answers peers that ask for a sign of life, and is one. Called between instructions.
@@ -271,8 +292,24 @@ typedef struct cero_comm_counter {
 /* Not collective. */
 cero_comm_counter cero_comm_get_counter(const cero_comm *comm, cero_comm_kind kind);
 
-/* Sum over kinds. Not collective. */
+/* Sums over kinds. Not collective. */
+cero_comm_counter cero_comm_get_total(const cero_comm *comm);
 int64_t cero_comm_bytes_sent(const cero_comm *comm);
+
+/* A finished operation of this rank. */
+typedef struct cero_comm_operation {
+    cero_comm_kind kind;
+    const char *unit; /* whose parameters or gradients; NULL for other kinds */
+    int64_t nbytes;   /* payload, as in a line of the communication log */
+    double seconds;   /* in start, finish and release, waiting included */
+} cero_comm_operation;
+
+/*
+ * `observer` is told of each finished operation from now on, on the thread that runs it; NULL: nobody. It must
+ * not call the communicator. Not collective.
+ */
+typedef void (*cero_comm_observer)(void *context, const cero_comm_operation *operation);
+void cero_comm_set_observer(cero_comm *comm, cero_comm_observer observer, void *context);
 
 /* One line of the communication log: operations of one kind and size. */
 typedef struct cero_comm_log_line {

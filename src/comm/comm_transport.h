@@ -4,7 +4,8 @@
  * and its transports only.
  *
  * comm.c checks arguments, counts, keeps the ring of recent operations and passes the call on; what only one
- * rank is there for (a size of 1) never reaches a transport's collective.
+ * rank is there for (a size of 1) never reaches a transport's collective. Nothing here is collective but the
+ * calls of the table, as comm.h and exchange.h say.
  */
 #ifndef CERO_COMM_COMM_TRANSPORT_H
 #define CERO_COMM_COMM_TRANSPORT_H
@@ -76,13 +77,17 @@ struct cero_comm {
     int *rank_at;    /* owned, [size]: ranks node by node */
     int *node_first; /* owned, [node_count + 1]: where a node begins in rank_at */
     bool has_shared_memory;
-    double timeout; /* seconds; negative: never */
+    double timeout;     /* seconds; negative: never */
+    int agreed_failure; /* 1 + lowest rank that failed in the latest agreement; 0: none */
+    bool is_late;       /* when this rank failed, another had told of its failure */
     int64_t sequence;
     cero_comm_ring own_ring;
     cero_comm_ring *ring; /* where events go: own_ring, or the transport's shared memory */
     cero_comm_counter counter[CERO_COMM_KIND_COUNT];
     cero_comm_log_line log[CERO_COMM_LOG_LINES];
     int log_count;
+    cero_comm_observer observer; /* NULL: nobody */
+    void *observer_context;
     void *context; /* the transport's, owned by it */
 };
 
@@ -106,6 +111,7 @@ struct cero_exchange {
     int64_t nbytes_between_nodes;
     int64_t messages; /* of a run */
     bool is_started;
+    double seconds; /* of the run at hand, so far */
     /* one of these, by kind; border and source_at point to copies */
     cero_reduce_params reduce;
     cero_gather_params gather;
@@ -141,7 +147,7 @@ typedef struct cero_exchange_sum {
     int node_first; /* contributions node_first .. node_first + node_count are one node's: they are added */
     int node_count; /* by themselves and rounded to dtype, which is one term. 0: each is a term */
     bool is_first;
-    float *sum; /* [n] */
+    float *sum; /* [n]; with is_first it may be one of the contributions, in f32 */
 } cero_exchange_sum;
 
 /*
@@ -198,6 +204,9 @@ void cero_exchange_set_payload(cero_exchange *exchange, int64_t message_limit);
 /* Counts calls of a kind and their payload; calls 0 adds seconds to calls that were counted. */
 void cero_comm_count(cero_comm *comm, cero_comm_kind kind, int calls, int64_t nbytes,
                      double seconds);
+
+/* Tells the observer, if there is one. */
+void cero_comm_tell(const cero_comm *comm, const cero_comm_operation *operation);
 
 /* Appends an event to the ring; returns it so that its state can be moved on. */
 cero_comm_event *cero_comm_record(cero_comm *comm, const char *name, int64_t nbytes);

@@ -6,6 +6,7 @@
 #include "comm/exchange.h"
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "comm/comm_transport.h"
 
 #include <string.h>
@@ -20,6 +21,7 @@ typedef struct add_task {
     const cero_kernels *kernels;
     const cero_exchange_sum *sum;
     void *rounded; /* of a node's sum, instead of sum->sum */
+    bool is_in_place;
 } add_task;
 
 /* acc = (or +=) contributions first .. first + count of one block, in that order. */
@@ -55,30 +57,55 @@ static void add_block_of_node(const add_task *t, int64_t at, int64_t n, bool is_
     }
 }
 
+/* All terms of one block. */
+static void add_terms(const add_task *t, int64_t at, int64_t n, float *acc)
+{
+    const cero_exchange_sum *s = t->sum;
+    int after = s->node_first + s->node_count;
+
+    if (s->node_count == 0) {
+        add_block(t, 0, s->count, at, n, s->is_first, acc);
+        return;
+    }
+    add_block(t, 0, s->node_first, at, n, s->is_first, acc);
+    add_block_of_node(t, at, n, s->is_first && s->node_first == 0, acc);
+    add_block(t, after, s->count - after, at, n, false, acc);
+}
+
+/* True when the sum takes the place of a contribution, which must be read before it is written. */
+static bool is_in_place(const cero_exchange_sum *s)
+{
+    for (int k = 0; k < s->count; k++) {
+        if (s->contributions[k] == s->sum) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void add_blocks(void *context, int64_t begin, int64_t end, int thread)
 {
     const add_task *t = context;
     const cero_exchange_sum *s = t->sum;
-    int after = s->node_first + s->node_count;
+    float apart[ADD_BLOCK];
 
     CERO_UNUSED(thread);
     for (int64_t b = begin; b < end; b++) {
         int64_t at = b * ADD_BLOCK;
         int64_t n = s->n - at < ADD_BLOCK ? s->n - at : ADD_BLOCK;
-        if (s->node_count == 0) {
-            add_block(t, 0, s->count, at, n, s->is_first, s->sum + at);
-            continue;
+        add_terms(t, at, n, t->is_in_place ? apart : s->sum + at);
+        if (t->is_in_place) {
+            memcpy(s->sum + at, apart, (size_t)n * sizeof(float));
         }
-        add_block(t, 0, s->node_first, at, n, s->is_first, s->sum + at);
-        add_block_of_node(t, at, n, s->is_first && s->node_first == 0, s->sum + at);
-        add_block(t, after, s->count - after, at, n, false, s->sum + at);
     }
 }
 
 void cero_exchange_add(cero_device *device, const cero_exchange_sum *sum)
 {
-    add_task task = {.kernels = cero_device_kernels(device), .sum = sum};
+    add_task task = {
+        .kernels = cero_device_kernels(device), .sum = sum, .is_in_place = is_in_place(sum)};
 
+    CERO_ASSERT(sum->is_first || !task.is_in_place);
     cero_device_parallel_for(device, (sum->n + ADD_BLOCK - 1) / ADD_BLOCK, add_blocks, &task);
 }
 
@@ -247,9 +274,22 @@ static void count_run(cero_exchange *x)
 static cero_status count_seconds(cero_exchange *x, double start, cero_status st)
 {
     if (x->comm->size > 1) {
-        cero_comm_count(x->comm, x->kind, 0, x->nbytes, cero_clock_now() - start);
+        double seconds = cero_clock_now() - start;
+        x->seconds += seconds;
+        cero_comm_count(x->comm, x->kind, 0, x->nbytes, seconds);
     }
     return st;
+}
+
+/* A run ended with its release. */
+static void tell(const cero_exchange *x)
+{
+    if (x->comm->size > 1) {
+        cero_comm_tell(x->comm, &(cero_comm_operation){.kind = x->kind,
+                                                       .unit = x->name,
+                                                       .nbytes = x->nbytes,
+                                                       .seconds = x->seconds});
+    }
 }
 
 cero_status cero_exchange_start(cero_exchange *exchange, bool is_first)
@@ -258,7 +298,9 @@ cero_status cero_exchange_start(cero_exchange *exchange, bool is_first)
 
     CERO_ASSERT(!exchange->is_started);
     exchange->is_started = true;
+    exchange->seconds = 0;
     if (exchange->comm->size > 1) {
+        cero_fault_at("exchange");
         count_run(exchange);
     }
     return count_seconds(exchange, start, exchange->comm->ops->exchange_start(exchange, is_first));
@@ -278,5 +320,10 @@ cero_status cero_exchange_release(cero_exchange *exchange)
 
     CERO_ASSERT(exchange->is_started);
     exchange->is_started = false;
-    return count_seconds(exchange, start, exchange->comm->ops->exchange_release(exchange));
+    cero_status st =
+        count_seconds(exchange, start, exchange->comm->ops->exchange_release(exchange));
+    if (st == CERO_OK) {
+        tell(exchange);
+    }
+    return st;
 }

@@ -31,8 +31,9 @@ typedef struct cero_reduce_params {
                                    range; copied */
     cero_comm_buffer *source; /* borrowed: the contribution of each rank, the whole range, begins */
     size_t source_offset;     /* at this byte of it, on every rank */
-    float *sum;               /* [border[rank + 1] - border[rank]], borrowed: this rank's part */
-    int64_t bucket;           /* elements of the range exchanged at once over all ranks; 0: all */
+    float *sum;     /* [border[rank + 1] - border[rank]], borrowed: this rank's part; may be
+                                   that part of its f32 contribution, if each run is a first one */
+    int64_t bucket; /* elements of the range exchanged at once over all ranks; 0: all */
     cero_exchange_order order; /* NODE needs shared memory when a node has several ranks */
     void *landing; /* cero_reduce_landing_bytes, borrowed; not shared with an exchange that is
                                    started and not yet released */

@@ -6,38 +6,15 @@
  * The training program and the evaluation program share one arena. What one step costs in bytes and
  * operations is known as soon as the programs are compiled.
  */
-#include "engine/engine.h"
+#include "engine/engine_impl.h"
 
 #include "base/clock.h"
 #include "base/exact.h"
+#include "base/fault.h"
 #include "models/models.h"
 #include "optim/optimizer.h"
-#include "zero/schedule.h"
 
 #include <string.h>
-
-/* A compiled graph; parameters come from zero. */
-typedef struct compiled {
-    cero_graph *graph; /* owned, like the next two */
-    cero_zero_schedule *schedule;
-    cero_program *program;
-    int64_t rows; /* elements of the loss */
-} compiled;
-
-struct cero_engine {
-    cero_context *context;       /* borrowed, outlives this */
-    const cero_config *config;   /* borrowed */
-    const cero_train_spec *spec; /* view into it */
-    cero_engine_params params;
-    int64_t micro_batch_count; /* of this rank in a step */
-    compiled train;
-    compiled eval;
-    cero_zero *zero; /* owned */
-    void *arena;     /* owned, shared by the programs */
-    cero_engine_plan plan;
-    int64_t step; /* steps begun */
-    bool is_poisoned;
-};
 
 cero_status cero_engine_build_model(cero_graph *graph, const cero_model_shape *shape,
                                     const void *context)
@@ -50,7 +27,7 @@ static bool is_frozen(const void *context, const char *name)
     return cero_patterns_match(context, name);
 }
 
-static void compiled_cleanup(compiled *c)
+static void compiled_cleanup(cero_engine_compiled *c)
 {
     cero_zero_schedule_destroy(&c->schedule);
     cero_program_destroy(&c->program);
@@ -58,7 +35,7 @@ static void compiled_cleanup(compiled *c)
 }
 
 /* Builds the model for one purpose. */
-static cero_status build(const cero_engine *engine, cero_model_mode mode, compiled *out)
+static cero_status build(const cero_engine *engine, cero_model_mode mode, cero_engine_compiled *out)
 {
     const cero_train_spec *spec = engine->spec;
     cero_model_shape shape = {.mode = mode,
@@ -84,7 +61,7 @@ static cero_status build(const cero_engine *engine, cero_model_mode mode, compil
     return CERO_OK;
 }
 
-static cero_status compile(const cero_engine *engine, compiled *c)
+static cero_status compile(const cero_engine *engine, cero_engine_compiled *c)
 {
     CERO_TRY(cero_zero_schedule_create(engine->zero, c->graph, &c->schedule));
     return cero_program_create(c->graph, &c->program);
@@ -192,8 +169,16 @@ static cero_status compile_all(cero_engine *engine)
     return CERO_OK;
 }
 
-/* Ranks that were started with different programs, models or configs would train nonsense, or hang. */
-static cero_status check_ranks(cero_engine *engine)
+/* Compares a text of this rank, whose making may have failed, and empties it. */
+static cero_status check_text(cero_comm *comm, const char *what, cero_status made, cero_text *text)
+{
+    CERO_TRY(cero_comm_agree(comm, made == CERO_OK ? cero_text_finish(text) : made));
+    CERO_TRY(cero_comm_check_same_text(comm, what, text));
+    text->length = 0;
+    return CERO_OK;
+}
+
+cero_status cero_engine_check_ranks(cero_engine *engine)
 {
     cero_comm *comm = engine->context->comm;
     cero_text text = {0};
@@ -201,33 +186,48 @@ static cero_status check_ranks(cero_engine *engine)
 
     cero_text_printf(&text, "version %s, kernels %s", cero_version(),
                      cero_device_kernels(engine->context->device)->isa);
-    CERO_TRY_GOTO(cero_comm_agree(comm, cero_text_finish(&text)), out);
-    CERO_TRY_GOTO(cero_comm_check_same(comm, "the build (version or instruction set)", text.data,
-                                       text.length),
-                  out);
-    text.length = 0;
+    CERO_TRY_GOTO(check_text(comm, "the build", CERO_OK, &text), out);
     st = cero_train_config_write_json(engine->config, &text);
-    CERO_TRY_GOTO(cero_comm_agree(comm, st), out);
-    CERO_TRY_GOTO(cero_comm_check_same(comm, "the effective config", text.data, text.length), out);
-    text.length = 0;
+    CERO_TRY_GOTO(check_text(comm, "the effective config", st, &text), out);
     for (int64_t i = 0; i < cero_engine_param_count(engine); i++) {
         char shape[128];
         cero_param_info info = cero_engine_param_info(engine, i);
-        cero_text_printf(&text, "%s %s %d %lld\n", info.name,
-                         cero_shape_format(&info.shape, shape, sizeof(shape)), info.is_frozen,
-                         (long long)engine->params.seq_len);
+        cero_text_printf(&text, "%s %s%s, sequences of %lld\n", info.name,
+                         cero_shape_format(&info.shape, shape, sizeof(shape)),
+                         info.is_frozen ? ", frozen" : "", (long long)engine->params.seq_len);
     }
-    CERO_TRY_GOTO(cero_comm_agree(comm, cero_text_finish(&text)), out);
-    CERO_TRY_GOTO(cero_comm_check_same(comm, "the model", text.data, text.length), out);
+    CERO_TRY_GOTO(check_text(comm, "the model", CERO_OK, &text), out);
 out:
     cero_text_cleanup(&text);
     return st;
+}
+
+cero_status cero_engine_new(cero_context *context, const cero_config *config, cero_engine **out)
+{
+    cero_engine *engine = cero_new(1, sizeof(*engine));
+
+    if (engine == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for an engine");
+    }
+    engine->context = context;
+    engine->config = config;
+    engine->spec = cero_train_config_spec(config);
+    engine->micro_batch_count = engine->spec->gradient_accumulation_steps;
+    if (engine->spec->memory_budget > 0) {
+        cero_mem_set_budget(context->mem, (size_t)engine->spec->memory_budget);
+    }
+    if (engine->spec->timeout_seconds > 0) {
+        cero_comm_set_timeout(context->comm, engine->spec->timeout_seconds);
+    }
+    *out = engine;
+    return CERO_OK;
 }
 
 cero_status cero_engine_create(cero_context *context, const cero_config *config,
                                const cero_engine_params *params, cero_engine **out)
 {
     cero_status st = CERO_OK;
+    cero_engine *engine = NULL;
 
     CERO_CHECK(context != NULL && config != NULL && params != NULL && out != NULL, CERO_ERR_INVALID,
                "cero_engine_create: an argument is NULL");
@@ -236,20 +236,11 @@ cero_status cero_engine_create(cero_context *context, const cero_config *config,
     CERO_CHECK(params->seq_len > 0, CERO_ERR_INVALID,
                "cero_engine_create: params->seq_len is %lld; expected 1 or more",
                (long long)params->seq_len);
-    cero_engine *engine = cero_new(1, sizeof(*engine));
-    if (engine == NULL) {
-        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for an engine");
-    }
-    engine->context = context;
+    CERO_TRY(cero_engine_new(context, config, &engine));
     engine->params = *params;
-    engine->spec = cero_train_config_spec(config);
-    engine->micro_batch_count = engine->spec->gradient_accumulation_steps;
-    if (engine->spec->memory_budget > 0) {
-        cero_mem_set_budget(context->mem, (size_t)engine->spec->memory_budget);
-    }
-    engine->config = config;
+    cero_fault_at("start");
     CERO_TRY_GOTO(cero_comm_agree(context->comm, compile_all(engine)), fail);
-    CERO_TRY_GOTO(check_ranks(engine), fail);
+    CERO_TRY_GOTO(cero_engine_check_ranks(engine), fail);
     if (!cero_device_is_meta(context->device)) {
         CERO_TRY_GOTO(bind(engine), fail);
     }
@@ -267,16 +258,22 @@ void cero_engine_destroy(cero_engine **engine)
         return;
     }
     cero_engine *e = *engine;
+    cero_context *context = e->external != NULL ? e->external->own_context : NULL;
+    cero_config *config = e->external != NULL ? e->external->own_config : NULL;
     compiled_cleanup(&e->eval);
     compiled_cleanup(&e->train);
+    cero_engine_external_destroy(&e->external);
     cero_zero_destroy(&e->zero);
     cero_mem_free(e->context->mem, e->arena);
     cero_delete(e);
     *engine = NULL;
+    cero_config_destroy(&config);
+    cero_context_destroy(&context);
 }
 
 /* Copies micro-batch `index` of each input to the program. */
-static cero_status load_inputs(const compiled *c, const cero_batch *batch, int64_t index)
+static cero_status load_inputs(const cero_engine_compiled *c, const cero_batch *batch,
+                               int64_t index)
 {
     const cero_graph *g = c->graph;
 
@@ -299,7 +296,7 @@ static cero_status load_inputs(const compiled *c, const cero_batch *batch, int64
 }
 
 /* Adds the row losses, and counts rows: all of them, or those whose target is not negative. */
-static void add_losses(const compiled *c, cero_exact *sum, int64_t *rows)
+static void add_losses(const cero_engine_compiled *c, cero_exact *sum, int64_t *rows)
 {
     const float *loss = cero_program_data(c->program, "loss");
     const cero_value *value = cero_graph_find_value(c->graph, "targets");
@@ -323,6 +320,7 @@ static cero_status run_part(cero_engine *engine, const cero_step_env *env, cero_
     double exchanged = cero_zero_exchange_seconds(engine->zero);
     double start = cero_clock_now();
 
+    cero_fault_at(part == CERO_PROGRAM_FORWARD ? "forward" : "backward");
     CERO_TRY(cero_program_run(engine->train.program, env, part));
     exchanged = cero_zero_exchange_seconds(engine->zero) - exchanged;
     *seconds += cero_clock_now() - start - exchanged;
@@ -333,7 +331,7 @@ static cero_status run_part(cero_engine *engine, const cero_step_env *env, cero_
 static cero_status run_micro_batch(cero_engine *engine, const cero_batch *batch, int64_t index,
                                    cero_exact *loss, int64_t *rows, cero_step_stats *stats)
 {
-    const compiled *c = &engine->train;
+    const cero_engine_compiled *c = &engine->train;
     cero_step_env env = {
         .seed = engine->spec->seed,
         .step = engine->step,
@@ -352,21 +350,29 @@ static cero_status run_micro_batch(cero_engine *engine, const cero_batch *batch,
 
 static cero_status train_step(cero_engine *engine, const cero_batch *batch, cero_step_stats *stats)
 {
+    cero_comm *comm = engine->context->comm;
     cero_exact loss;
     cero_zero_step_result result;
     int64_t rows = 0;
 
+    cero_comm_note(engine->context->comm, "step", engine->step + 1);
     cero_exact_clear(&loss);
     for (int64_t k = 0; k < engine->micro_batch_count; k++) {
         CERO_TRY(run_micro_batch(engine, batch, k, &loss, &rows, stats));
     }
-    CERO_TRY(cero_comm_all_reduce_exact(engine->context->comm, &loss, 1));
-    CERO_TRY(cero_comm_all_reduce_i64(engine->context->comm, CERO_COMM_SUM, &rows, 1));
+    // A rank that was faster waits here; what the update waits for is no part of it either.
+    double exchanged = cero_comm_get_total(comm).seconds;
+    CERO_TRY(cero_comm_all_reduce_exact(comm, &loss, 1));
+    CERO_TRY(cero_comm_all_reduce_i64(comm, CERO_COMM_SUM, &rows, 1));
+    double exchanged_before = cero_comm_get_total(comm).seconds;
     double start = cero_clock_now();
     // A step without a single row that counts divides by one row: its gradient is zero.
     double divisor = (double)(rows > 0 ? rows : 1) / (double)engine->train.rows;
+    cero_fault_at("update");
     CERO_TRY(cero_zero_step(engine->zero, divisor, &result));
-    stats->seconds_update = cero_clock_now() - start;
+    double exchanged_after = cero_comm_get_total(comm).seconds;
+    stats->seconds_update = cero_clock_now() - start - (exchanged_after - exchanged_before);
+    stats->seconds_exchange += exchanged_after - exchanged;
     engine->step++;
     stats->step = engine->step;
     stats->loss = rows > 0 ? cero_exact_round(&loss) / (double)rows : 0;
@@ -388,6 +394,9 @@ cero_status cero_engine_train_batch(cero_engine *engine, const cero_batch *batch
 {
     CERO_CHECK(engine != NULL && batch != NULL && stats != NULL, CERO_ERR_INVALID,
                "cero_engine_train_batch: an argument is NULL");
+    CERO_CHECK(engine->external == NULL, CERO_ERR_INVALID,
+               "cero_engine_train_batch: the engine has no model, forward and backward are yours; "
+               "call cero_engine_backward and cero_engine_step");
     CERO_CHECK(!engine->is_poisoned, CERO_ERR_INVALID,
                "the engine failed before and can only be destroyed");
     *stats = (cero_step_stats){0};
@@ -429,6 +438,8 @@ cero_status cero_engine_eval_batch(cero_engine *engine, const cero_batch *batch,
 
     CERO_CHECK(engine != NULL && batch != NULL && loss_sum != NULL && rows != NULL,
                CERO_ERR_INVALID, "cero_engine_eval_batch: an argument is NULL");
+    CERO_CHECK(engine->external == NULL, CERO_ERR_INVALID,
+               "cero_engine_eval_batch: the engine has no model; evaluate with your own forward");
     cero_exact_clear(&loss);
     CERO_TRY(cero_comm_fail(engine->context->comm, eval_batch(engine, batch, &loss, &counted)));
     *loss_sum = cero_exact_round(&loss);
@@ -449,7 +460,10 @@ cero_param_info cero_engine_param_info(const cero_engine *engine, int64_t i)
         return (cero_param_info){0};
     }
     const cero_zero_param *p = &layout->params[i];
-    return (cero_param_info){.name = p->name, .shape = p->shape, .is_frozen = p->is_frozen};
+    return (cero_param_info){.name = p->name,
+                             .shape = p->shape,
+                             .is_frozen = p->is_frozen,
+                             .unit = layout->units[p->unit].name};
 }
 
 int64_t cero_engine_find_param(const cero_engine *engine, const char *name)
@@ -466,7 +480,10 @@ cero_status cero_engine_get_param(cero_engine *engine, int64_t i, int64_t begin,
 cero_status cero_engine_set_param(cero_engine *engine, int64_t i, int64_t begin, int64_t n,
                                   const float *values)
 {
-    return cero_zero_set_param(engine->zero, i, begin, n, values);
+    // New copies of the last update, if they are still on their way, would land on what is set here.
+    CERO_TRY(cero_zero_settle(engine->zero));
+    return engine->external != NULL ? cero_engine_external_set(engine, i, begin, n, values)
+                                    : cero_zero_set_param(engine->zero, i, begin, n, values);
 }
 
 void cero_engine_held_param(const cero_engine *engine, int64_t i, int64_t *begin, int64_t *n)
@@ -476,17 +493,44 @@ void cero_engine_held_param(const cero_engine *engine, int64_t i, int64_t *begin
 
 cero_status cero_engine_weights_set(cero_engine *engine)
 {
-    return cero_zero_weights_set(engine->zero);
+    CERO_TRY(cero_zero_weights_set(engine->zero));
+    if (engine->external != NULL) {
+        cero_engine_external_give(engine, false);
+    }
+    return CERO_OK;
 }
 
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out)
 {
-    cero_zero_get_summary(engine->zero, engine->train.schedule, out);
+    cero_zero_cost cost;
+
+    cero_engine_zero_cost(engine, &cost);
+    cero_zero_get_summary(engine->zero, &cost, out);
 }
 
 void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out)
 {
-    cero_zero_schedule_cost(engine->train.schedule, out);
+    if (engine->train.schedule != NULL) {
+        cero_zero_schedule_cost(engine->train.schedule, out);
+    } else {
+        cero_zero_get_cost(engine->zero, out);
+    }
+}
+
+int64_t cero_engine_unit_count(const cero_engine *engine)
+{
+    return cero_zero_get_layout(engine->zero)->unit_count;
+}
+
+cero_engine_unit cero_engine_get_unit(const cero_engine *engine, int64_t i)
+{
+    const cero_zero_unit *unit = &cero_zero_get_layout(engine->zero)->units[i];
+    int64_t trained = unit->range[CERO_ZERO_TRAINED].numel;
+
+    return (cero_engine_unit){.name = unit->name,
+                              .numel = trained + unit->range[CERO_ZERO_FROZEN].numel,
+                              .trained_numel = trained,
+                              .is_whole = cero_zero_is_unit_whole(engine->zero, i)};
 }
 
 int64_t cero_engine_micro_batch_sample(const cero_engine *engine, int64_t index)
@@ -530,6 +574,16 @@ cero_status cero_engine_profile_begin(cero_engine *engine)
 cero_status cero_engine_profile_write(const cero_engine *engine, cero_text *out)
 {
     return cero_program_profile_write(engine->train.program, out);
+}
+
+void cero_engine_profile_end(cero_engine *engine)
+{
+    cero_program_profile_end(engine->train.program);
+}
+
+bool cero_engine_profile_get(const cero_engine *engine, int64_t i, cero_program_profile *out)
+{
+    return cero_program_profile_get(engine->train.program, i, out);
 }
 
 size_t cero_engine_batch_bytes(const cero_engine *engine)

@@ -23,20 +23,9 @@ struct cero_context {
 };
 
 /*
- * A context over the caller's MPI communicator, of `nbytes` bytes at `mpi_comm`: the body of
- * cero_context_create_mpi in cero/mpi.h, which alone knows the type.
- *
- * Collective: over the communicator.
- * Errors:     INVALID, NOMEM, COMM, REMOTE.
- */
-CERO_API CERO_NODISCARD cero_status cero_context_create_from(const void *mpi_comm, size_t nbytes,
-                                                             const cero_context_params *params,
-                                                             cero_context **out);
-
-/*
  * Tells the other ranks that this one leaves with an error, and says whether it is the one that speaks: the
- * lowest of those that failed of their own. A rank that failed because of another does not speak; give it
- * the time to be ended by the one that does. Not collective.
+ * first of those that failed of their own, and of those that failed together the lowest. A rank that failed
+ * because of another does not speak; give it the time to be ended by the one that does. Not collective.
  */
 bool cero_context_speaks(cero_context *context, cero_status status);
 
@@ -67,9 +56,13 @@ const cero_engine_plan *cero_engine_get_plan(const cero_engine *engine);
 /* The instruction list of the training program. Not collective. */
 CERO_NODISCARD cero_status cero_engine_dump(const cero_engine *engine, cero_text *out);
 
-/* Seconds by operation of the training program from now on, and the table. Not collective. */
+/* Seconds by operation of the training program from now on until end, and the table. Not collective. */
 CERO_NODISCARD cero_status cero_engine_profile_begin(cero_engine *engine);
 CERO_NODISCARD cero_status cero_engine_profile_write(const cero_engine *engine, cero_text *out);
+void cero_engine_profile_end(cero_engine *engine);
+
+/* Instruction i of the training program with what was measured; false at the end. Not collective. */
+bool cero_engine_profile_get(const cero_engine *engine, int64_t i, cero_program_profile *out);
 
 /* Bytes of all inputs of this rank's step: what a caller of cero_engine_train_batch holds. Not collective. */
 size_t cero_engine_batch_bytes(const cero_engine *engine);
@@ -98,11 +91,71 @@ CERO_NODISCARD cero_status cero_engine_weights_set(cero_engine *engine);
 CERO_NODISCARD cero_status cero_engine_eval_add(cero_engine *engine, const cero_batch *batch,
                                                 cero_exact *loss, int64_t *rows);
 
+/* Calls that all ranks make together. */
+typedef enum cero_engine_call {
+    CERO_ENGINE_STEP = 0,
+    CERO_ENGINE_GATHER = 1,
+    CERO_ENGINE_SAVE = 2,
+    CERO_ENGINE_LOAD = 3,
+    CERO_ENGINE_CALLS = 4
+} cero_engine_call;
+
+/*
+ * Agrees, before a call that all ranks make together, that it is the same call with the same number (of a unit)
+ * and place (in the region of gathered units), and that none failed before (`local`).
+ *
+ * Collective: over the world.
+ * Errors:     the local status, REMOTE, COMM; INVALID naming two ranks and their calls.
+ * Cost:       one all_reduce of 40 bytes.
+ */
+CERO_NODISCARD cero_status cero_engine_meet(cero_engine *engine, cero_engine_call call,
+                                            int64_t number, int64_t place, cero_status local);
+
+/*
+ * What a checkpoint keeps besides weights: moments by parameter, as those of zero.h, and counters.
+ * cero_engine_can_checkpoint tells why not, in the middle of a step or after a failure. Not collective, but for
+ * cero_engine_get_moment: over the world.
+ */
+typedef struct cero_engine_counters {
+    int64_t step; /* steps begun */
+    cero_zero_counters zero;
+} cero_engine_counters;
+void cero_engine_get_counters(const cero_engine *engine, cero_engine_counters *out);
+void cero_engine_set_counters(cero_engine *engine, const cero_engine_counters *counters);
+CERO_NODISCARD cero_status cero_engine_can_checkpoint(const cero_engine *engine);
+int cero_engine_moment_count(const cero_engine *engine, int64_t i);
+const char *cero_engine_moment_name(const cero_engine *engine, int moment);
+void cero_engine_held_moment(const cero_engine *engine, int64_t i, int64_t *begin, int64_t *n);
+CERO_NODISCARD cero_status cero_engine_set_moment(cero_engine *engine, int64_t i, int moment,
+                                                  int64_t begin, int64_t n, const float *values);
+CERO_NODISCARD cero_status cero_engine_get_moment(cero_engine *engine, int64_t i, int moment,
+                                                  int64_t begin, int64_t n, float *values);
+
+/* After a failure that left the engine neither as it was nor as it should be. Not collective. */
+void cero_engine_poison(cero_engine *engine);
+
+/* The world. Not collective. */
+cero_comm *cero_engine_comm(const cero_engine *engine);
+
 /* Stage, order of sums, bytes per step. Not collective. */
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out);
 
-/* Exchanges of a step as they are planned, on any device. Not collective. */
+/*
+ * Exchanges of a step as they are planned, on any device; without gathers where forward and backward are the
+ * caller's. Not collective.
+ */
 void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out);
+
+/* What the model opened and closed: the parts that are gathered and recomputed together. */
+typedef struct cero_engine_unit {
+    const char *name;
+    int64_t numel; /* elements of its parameters */
+    int64_t trained_numel;
+    bool is_whole; /* its compute copies are whole on every rank */
+} cero_engine_unit;
+/* Units in model order. Not collective. */
+int64_t cero_engine_unit_count(const cero_engine *engine);
+cero_engine_unit cero_engine_get_unit(const cero_engine *engine, int64_t i);
 
 /* Not collective. */
 const cero_train_spec *cero_engine_spec(const cero_engine *engine);

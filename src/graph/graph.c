@@ -281,7 +281,7 @@ cero_value *cero_graph_param_copy(cero_graph *graph, int64_t param, cero_value *
     }
     cero_status st =
         value_create(graph, NULL, graph->params[param].value->desc, CERO_VALUE_PARAM, &value);
-    if (st != CERO_OK) {
+    if (st != CERO_OK || value == NULL) {
         return graph_stop(graph, st);
     }
     value->param = cero_to_int(param);

@@ -327,6 +327,26 @@ cero_status cero_program_profile_begin(cero_program *program)
     return CERO_OK;
 }
 
+void cero_program_profile_end(cero_program *program)
+{
+    program->is_profiling = false;
+}
+
+bool cero_program_profile_get(const cero_program *program, int64_t i, cero_program_profile *out)
+{
+    if (i < 0 || i >= program->stats.instruction_count) {
+        return false;
+    }
+    const instruction *in = &program->list[i];
+    *out = (cero_program_profile){.unit = in->node->unit,
+                                  .op = in->node->op->name,
+                                  .phase = in->node->phase,
+                                  .runs = in->runs,
+                                  .seconds = in->seconds,
+                                  .flops = instruction_cost(in).flops};
+    return true;
+}
+
 cero_status cero_program_profile_write(const cero_program *program, cero_text *out)
 {
     double total = 0;

@@ -74,6 +74,20 @@ CERO_NODISCARD cero_status cero_program_run(cero_program *program, const cero_st
 /* Switches timing of each instruction on; then seconds by op name can be printed. */
 CERO_NODISCARD cero_status cero_program_profile_begin(cero_program *program);
 CERO_NODISCARD cero_status cero_program_profile_write(const cero_program *program, cero_text *out);
+void cero_program_profile_end(cero_program *program);
+
+/* What profiling knows of one instruction. */
+typedef struct cero_program_profile {
+    int unit; /* index of the unit in the graph, -1: outside */
+    const char *op;
+    cero_phase phase;
+    int64_t runs; /* since profiling began, like seconds */
+    double seconds;
+    double flops; /* of one run */
+} cero_program_profile;
+
+/* Instruction i; false at the end. */
+bool cero_program_profile_get(const cero_program *program, int64_t i, cero_program_profile *out);
 
 /* One line per instruction: number, phase, unit, op, shapes, offsets, bytes, operations. */
 CERO_NODISCARD cero_status cero_program_dump(const cero_program *program, cero_text *out);

@@ -140,6 +140,17 @@ typedef struct cero_train_spec {
     bool csv_monitor_enabled;
     char csv_monitor_output_path[512];
     char csv_monitor_job_name[128];
+    bool comms_logger_enabled;
+    bool comms_logger_verbose;
+    bool comms_logger_prof_all;
+    bool comms_logger_debug;
+    cero_patterns comms_logger_prof_ops; /* names of operations */
+    bool flops_profiler_enabled;
+    int64_t flops_profiler_profile_step;
+    int64_t flops_profiler_module_depth; /* -1: all */
+    int64_t flops_profiler_top_modules;
+    bool flops_profiler_detailed;
+    char flops_profiler_output_file[512]; /* empty: the log */
     /* "cero" */
     uint64_t seed;
     cero_patterns no_decay;
@@ -149,6 +160,7 @@ typedef struct cero_train_spec {
     int64_t
         max_consecutive_skips; /* stop after this many; default 8 in fp32 and bf16, 0: fp16's floor */
     int64_t memory_budget;     /* bytes per rank; 0: none */
+    double timeout_seconds;    /* without a sign of life of a rank; 0: the context's */
 } cero_train_spec;
 
 /* One line of the effective config: where a value came from. */
@@ -187,6 +199,9 @@ const cero_train_spec *cero_train_config_spec(const cero_train_config *config);
 /* Keys that are accepted without effect, in file order: "zero_optimization.round_robin_gradients". */
 int cero_train_config_note_count(const cero_train_config *config);
 const char *cero_train_config_note(const cero_train_config *config, int i);
+
+/* Where the value of a supported key is from; DEFAULT for other names. Not collective. */
+cero_origin cero_train_config_origin(const cero_train_config *config, const char *path);
 
 /* The effective config as JSON: {"key.path": {"value": …, "origin": "file"}}. */
 CERO_NODISCARD cero_status cero_train_config_write_json(const cero_train_config *config,

@@ -152,6 +152,20 @@ const char *cero_train_config_note(const cero_train_config *config, int i)
     return i >= 0 && i < config->note_count ? config->notes[i] : NULL;
 }
 
+cero_origin cero_train_config_origin(const cero_train_config *config, const char *path)
+{
+    int count;
+    const cero_train_key *keys = cero_train_keys(&count);
+
+    for (int i = 0; i < count; i++) {
+        char name[CERO_TRAIN_MAX_PATH];
+        if (strcmp(cero_train_path(keys[i].section, keys[i].name, name, sizeof(name)), path) == 0) {
+            return (cero_origin)config->origin[i];
+        }
+    }
+    return CERO_ORIGIN_DEFAULT;
+}
+
 static void append_patterns(const cero_patterns *patterns, cero_text *out)
 {
     cero_text_append(out, "[", 1);

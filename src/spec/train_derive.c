@@ -272,10 +272,11 @@ static cero_status derive_schedule(cero_train_config *config)
         CERO_TRY(require(config, "total_num_steps"));
         if (s->total_num_steps < s->warmup_num_steps &&
             param_given(config, params, "total_num_steps")) {
-            cero_log(CERO_LOG_WARN, "spec",
-                     "total_num_steps %lld is less than warmup_num_steps %lld: the rate falls at "
-                     "once after the warm-up",
-                     (long long)s->total_num_steps, (long long)s->warmup_num_steps);
+            cero_log_warn_once(
+                "spec",
+                "total_num_steps %lld is less than warmup_num_steps %lld: the rate falls at "
+                "once after the warm-up",
+                (long long)s->total_num_steps, (long long)s->warmup_num_steps);
         }
     }
     if (s->type == CERO_LR_ONE_CYCLE) {
@@ -380,6 +381,19 @@ static cero_status check_auto(const cero_train_config *config)
     return st;
 }
 
+/* As in DeepSpeed the profiler wants the times of phases; a value that was given stays. */
+static void derive_reports(cero_train_config *config)
+{
+    cero_train_spec *spec = &config->values.spec;
+
+    if (!param_given(config, "", "wall_clock_breakdown")) {
+        spec->wall_clock_breakdown = spec->flops_profiler_enabled;
+        if (spec->flops_profiler_enabled) {
+            set_origin_derived(config, "", "wall_clock_breakdown");
+        }
+    }
+}
+
 cero_status cero_train_derive(cero_train_config *config)
 {
     CERO_TRY(derive_precision(config));
@@ -393,6 +407,7 @@ cero_status cero_train_derive(cero_train_config *config)
     derive_optimizer(config);
     CERO_TRY(derive_schedule(config));
     CERO_TRY(derive_batch(config));
+    derive_reports(config);
     CERO_TRY(check_auto(config));
     return CERO_OK;
 }

@@ -60,13 +60,17 @@ static void put_type(const cero_train_key *key, cero_text *out)
     static const char *const names[CERO_TRAIN_TYPE_COUNT] = {
         "integer", "integer", "integer", "number", "bool", "string", "", "two numbers", "list"};
 
-    cero_text_printf(out, "%s", names[key->type]);
+    cero_text_printf(out, "%s%s", names[key->type],
+                     key->type == CERO_TRAIN_PATTERNS && key->words != NULL ? " of " : "");
     put_words(key, out);
     if (key->max > 0) {
         cero_text_printf(out, ", at most %g", key->max);
     }
     if ((key->flags & CERO_TRAIN_POSITIVE) != 0) {
         cero_text_printf(out, ", > 0");
+    }
+    if ((key->flags & CERO_TRAIN_MINUS_ONE) != 0) {
+        cero_text_printf(out, ", at least -1");
     }
 }
 

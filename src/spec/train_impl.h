@@ -38,14 +38,15 @@ typedef enum cero_train_type {
     CERO_TRAIN_TEXT,     /* char[size] */
     CERO_TRAIN_WORD,     /* int: place in `words` */
     CERO_TRAIN_BETAS,    /* double[2], each at least 0 and below 1 */
-    CERO_TRAIN_PATTERNS, /* cero_patterns */
+    CERO_TRAIN_PATTERNS, /* cero_patterns; each one of `words` when there are words */
     CERO_TRAIN_TYPE_COUNT
 } cero_train_type;
 
 enum {
-    CERO_TRAIN_NULL = 1,    /* null stands for the default, or for 0 in steps_per_print */
-    CERO_TRAIN_NO_AUTO = 2, /* nothing determines it: "auto" is an error */
-    CERO_TRAIN_POSITIVE = 4 /* 0 is refused */
+    CERO_TRAIN_NULL = 1,     /* null stands for the default, or for 0 in steps_per_print */
+    CERO_TRAIN_NO_AUTO = 2,  /* nothing determines it: "auto" is an error */
+    CERO_TRAIN_POSITIVE = 4, /* 0 is refused */
+    CERO_TRAIN_MINUS_ONE = 8 /* -1 is accepted: no limit */
 };
 
 /* A supported key. Numbers are at least 0, at most `max` where that is not 0. */

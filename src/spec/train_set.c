@@ -55,8 +55,10 @@ static const char *range_of(const cero_train_key *key, char *text, size_t size)
         (void)snprintf(text, size, "%s from %d to %g", what,
                        (key->flags & CERO_TRAIN_POSITIVE) != 0 ? 1 : 0, key->max);
     } else {
-        (void)snprintf(text, size, "%s %s 0", what,
-                       (key->flags & CERO_TRAIN_POSITIVE) != 0 ? "greater than" : "of at least");
+        (void)snprintf(text, size, "%s %s", what,
+                       (key->flags & CERO_TRAIN_POSITIVE) != 0    ? "greater than 0"
+                       : (key->flags & CERO_TRAIN_MINUS_ONE) != 0 ? "of at least -1"
+                                                                  : "of at least 0");
     }
     return text;
 }
@@ -74,7 +76,8 @@ static cero_status set_number(const cero_train_place *at, const cero_train_key *
         is_good = cero_json_int(v, &number) == CERO_OK;
         real = (double)number;
     }
-    if (!is_good || real < 0 || (real == 0 && (key->flags & CERO_TRAIN_POSITIVE) != 0) ||
+    double least = (key->flags & CERO_TRAIN_MINUS_ONE) != 0 ? -1 : 0;
+    if (!is_good || real < least || (real == 0 && (key->flags & CERO_TRAIN_POSITIVE) != 0) ||
         (key->max > 0 && real > key->max)) {
         return cero_train_fail_type(at, v, expected);
     }
@@ -148,7 +151,24 @@ static cero_status set_betas(const cero_train_place *at, const cero_json *v, dou
     return CERO_OK;
 }
 
-static cero_status set_patterns(const cero_train_place *at, const cero_json *v, cero_patterns *out)
+/* A list may be of words that are known. */
+static cero_status check_words(const cero_train_place *at, const cero_train_key *key,
+                               const cero_json *item)
+{
+    for (int i = 0; key->words[i] != NULL; i++) {
+        if (strcmp(key->words[i], item->text) == 0) {
+            return CERO_OK;
+        }
+    }
+    const char *nearest = cero_train_nearest(item->text, next_word, key->words);
+    return CERO_JSON_FAIL(item, "%s: unknown \"%.60s\"%s%s%s", at->path, item->text,
+                          nearest == NULL ? "; `cero info --config-docs` lists what is known"
+                                          : ", did you mean \"",
+                          nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?");
+}
+
+static cero_status set_patterns(const cero_train_place *at, const cero_train_key *key,
+                                const cero_json *v, cero_patterns *out)
 {
     cero_patterns patterns = {0};
 
@@ -163,6 +183,9 @@ static cero_status set_patterns(const cero_train_place *at, const cero_json *v, 
         if (item->type != CERO_JSON_STRING || item->text_length == 0 ||
             item->text_length >= CERO_MAX_PATTERN || strlen(item->text) != item->text_length) {
             return cero_train_fail_type(at, item, "a pattern of 1 to 127 bytes");
+        }
+        if (key->words != NULL) {
+            CERO_TRY(check_words(at, key, item));
         }
         memcpy(patterns.pattern[patterns.count++], item->text, item->text_length + 1);
     }
@@ -189,7 +212,7 @@ cero_status cero_train_set_value(const cero_train_place *at, const cero_train_ke
     case CERO_TRAIN_BETAS:
         return set_betas(at, v, out);
     case CERO_TRAIN_PATTERNS:
-        return set_patterns(at, v, out);
+        return set_patterns(at, key, v, out);
     case CERO_TRAIN_INT:
     case CERO_TRAIN_SMALL:
     case CERO_TRAIN_SEED:

@@ -69,6 +69,7 @@ static void add_seconds(cero_text *line, const cero_metrics_step *s)
     add_real(line, "update", s->stats.seconds_update);
     add_real(line, "data", s->seconds_data);
     add_real(line, "save", s->seconds_save);
+    add_real(line, "other", s->seconds_other);
     cero_text_printf(line, "}");
 }
 
@@ -104,6 +105,8 @@ cero_status cero_metrics_write(cero_metrics *metrics, const cero_metrics_step *s
     add_real(line, "model_flops_per_second",
              s->step_seconds > 0 ? t->model_flops / s->step_seconds : 0);
     add_int(line, "bytes_sent", s->bytes_sent);
+    add_int(line, "messages_sent", s->messages_sent);
+    add_int(line, "bytes_between_nodes", s->bytes_between_nodes);
     if (s->has_eval) {
         add_real(line, "eval_loss", s->eval_loss);
         add_real(line, "eval_perplexity", exp(s->eval_loss));

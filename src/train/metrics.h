@@ -19,7 +19,10 @@ typedef struct cero_metrics_step {
     double step_seconds;
     double seconds_data;
     double seconds_save;
-    int64_t bytes_sent; /* by this rank in this step */
+    double seconds_other; /* of step_seconds, what no phase has */
+    int64_t bytes_sent;   /* by this rank in this step, like the next two */
+    int64_t messages_sent;
+    int64_t bytes_between_nodes;
     bool has_eval;
     double eval_loss;
     size_t memory[CERO_MEM_COUNT]; /* peak bytes */

@@ -57,6 +57,7 @@ static void collect(const cero_monitors *monitors, const cero_metrics_step *s, p
     if (monitors->has_times) {
         add(list, "Train/Samples/elapsed_time_ms_forward", t->seconds_forward * 1e3);
         add(list, "Train/Samples/elapsed_time_ms_backward", t->seconds_backward * 1e3);
+        add(list, "Train/Samples/elapsed_time_ms_backward_inner", t->seconds_backward * 1e3);
         add(list, "Train/Samples/elapsed_time_ms_backward_allreduce", t->seconds_exchange * 1e3);
         add(list, "Train/Samples/elapsed_time_ms_step", t->seconds_update * 1e3);
     }

@@ -1,45 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loop of train.h. Order of a step: read the batch, train, evaluate if due, write metrics, tell the
- * monitors, the visitor and the log.
+ * monitors, the visitor and the log. How weights come in and go out is in train_weights.c.
  */
-#include "train/train.h"
+#include "train/train_impl.h"
 
 #include "base/clock.h"
 #include "base/exact.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "train/monitor.h"
-#include "train/step_report.h"
+#include "train/flops_report.h"
+#include "train/same.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Elements of a parameter that are read or written at once: 4 MiB of f32. */
-enum {
-    STREAM_SPAN = 1 << 20
-};
-
 static const char *const input_names[] = {"tokens", "targets"};
-
-struct cero_trainer {
-    cero_trainer_params params;
-    cero_engine *engine; /* owned, like the next three */
-    cero_sampler *sampler;
-    cero_sampler *eval_sampler; /* NULL: no evaluation */
-    cero_metrics *metrics;      /* NULL: no files */
-    cero_monitors *monitors;    /* owned; NULL: not here */
-    cero_step_report report;
-    bool has_files; /* the run directory was made */
-    bool has_begun; /* run was called */
-    int64_t seq_len;
-    int64_t steps;
-    int64_t done;
-    int stopped_by;   /* what *stop was on a rank; 0: runs */
-    int32_t *tokens;  /* [rank's samples of a step, seq_len], category IO */
-    int32_t *targets; /* view into the same block, as tokens */
-    double eval_loss;
-};
 
 static cero_status choose_steps(cero_trainer *trainer)
 {
@@ -93,8 +70,61 @@ static cero_status create_samplers(cero_trainer *trainer)
     return st == CERO_OK ? st : cero_error_prefix(st, "evaluation data: ");
 }
 
+static cero_status begin_report(cero_trainer *trainer)
+{
+    cero_step_report_params params = {.spec = cero_train_config_spec(trainer->params.config),
+                                      .comm = trainer->params.context->comm};
+
+    cero_engine_zero_cost(trainer->engine, &params.cost);
+    return cero_step_report_begin(&trainer->report, &params);
+}
+
+/* Data that hold no sample are found before anything is compiled. */
+static cero_status check_length(const cero_trainer_params *params, cero_token_stream *stream,
+                                const char *what)
+{
+    int64_t seq_len = params->seq_len > 0 ? params->seq_len : params->model->context;
+    cero_sampler *sampler = NULL;
+    cero_status st =
+        cero_sampler_create(stream, &(cero_sampler_params){.seq_len = seq_len}, &sampler);
+
+    cero_sampler_destroy(&sampler);
+    return st == CERO_OK ? st : cero_error_prefix(st, "%s data: ", what);
+}
+
+static cero_status check_lengths(const cero_trainer_params *params)
+{
+    CERO_TRY(check_length(params, params->data, "training"));
+    return params->eval_data == NULL ? CERO_OK
+                                     : check_length(params, params->eval_data, "evaluation");
+}
+
+cero_status cero_trainer_check_options(const cero_trainer_params *params)
+{
+    return cero_same_options(params);
+}
+
+cero_status cero_trainer_check_data(const cero_trainer_params *params)
+{
+    cero_comm *comm = params->context->comm;
+
+    CERO_TRY(cero_comm_agree(comm, check_lengths(params)));
+    CERO_TRY(cero_same_data(comm, params->data, "training"));
+    return params->eval_data == NULL ? CERO_OK
+                                     : cero_same_data(comm, params->eval_data, "evaluation");
+}
+
+/* What needs no other rank. */
+static cero_status plan_run(cero_trainer *trainer)
+{
+    CERO_TRY(choose_steps(trainer));
+    CERO_TRY(begin_report(trainer));
+    return allocate_batch(trainer);
+}
+
 cero_status cero_trainer_create(const cero_trainer_params *params, cero_trainer **out)
 {
+    cero_comm *comm = params->context->comm;
     cero_status st = CERO_OK;
     cero_trainer *trainer = cero_new(1, sizeof(*trainer));
 
@@ -104,16 +134,14 @@ cero_status cero_trainer_create(const cero_trainer_params *params, cero_trainer 
     trainer->params = *params;
     trainer->seq_len = params->seq_len > 0 ? params->seq_len : params->model->context;
     trainer->eval_loss = (double)NAN;
-    cero_step_report_begin(&trainer->report, cero_train_config_spec(params->config));
     cero_engine_params engine = {.build = cero_engine_build_model,
                                  .context = params->model,
                                  .seq_len = trainer->seq_len,
                                  .no_eval = params->eval_data == NULL};
-    CERO_TRY_GOTO(create_samplers(trainer), fail);
+    CERO_TRY_GOTO(cero_comm_agree(comm, create_samplers(trainer)), fail);
     CERO_TRY_GOTO(cero_engine_create(params->context, params->config, &engine, &trainer->engine),
                   fail);
-    CERO_TRY_GOTO(choose_steps(trainer), fail);
-    CERO_TRY_GOTO(allocate_batch(trainer), fail);
+    CERO_TRY_GOTO(cero_comm_agree(comm, plan_run(trainer)), fail);
     *out = trainer;
     return CERO_OK;
 
@@ -130,6 +158,8 @@ void cero_trainer_destroy(cero_trainer **trainer)
     cero_trainer *t = *trainer;
     cero_metrics_close(&t->metrics);
     cero_monitors_close(&t->monitors);
+    cero_comms_report_end(&t->comms);
+    cero_step_report_end(&t->report);
     cero_mem_free(t->params.context->mem, t->tokens);
     cero_engine_destroy(&t->engine);
     cero_sampler_destroy(&t->eval_sampler);
@@ -209,45 +239,6 @@ double cero_trainer_eval_loss(const cero_trainer *trainer)
     return trainer->eval_loss;
 }
 
-/* A rank reads what it holds. The arena is free between steps: it is the buffer of weights on their way in. */
-static cero_status import_param(cero_trainer *trainer, cero_hf_import *import, int64_t i)
-{
-    cero_param_info info = cero_engine_param_info(trainer->engine, i);
-    size_t nbytes = 0;
-    float *span = cero_engine_arena(trainer->engine, &nbytes);
-    int64_t most = (int64_t)(nbytes / sizeof(float));
-    int64_t begin = 0;
-    int64_t numel = 0;
-
-    cero_engine_held_param(trainer->engine, i, &begin, &numel);
-    for (int64_t at = begin; at < begin + numel; at += most) {
-        int64_t n = begin + numel - at < most ? begin + numel - at : most;
-        CERO_TRY(cero_hf_import_read(import, info.name, at, n, span));
-        CERO_TRY(cero_engine_set_param(trainer->engine, i, at, n, span));
-    }
-    return CERO_OK;
-}
-
-static cero_status import_held(cero_trainer *trainer, const char *dir)
-{
-    cero_status st = CERO_OK;
-    cero_hf_import *import = NULL;
-
-    CERO_TRY_GOTO(cero_hf_import_open(dir, trainer->params.model, &import), out);
-    for (int64_t i = 0; i < cero_engine_param_count(trainer->engine); i++) {
-        CERO_TRY_GOTO(import_param(trainer, import, i), out);
-    }
-out:
-    cero_hf_import_close(&import);
-    return st;
-}
-
-cero_status cero_trainer_import(cero_trainer *trainer, const char *dir)
-{
-    CERO_TRY(cero_comm_agree(trainer->params.context->comm, import_held(trainer, dir)));
-    return cero_engine_weights_set(trainer->engine);
-}
-
 /* This rank's micro-batches of the step whose first sample is `first`. */
 static cero_status read_batch(cero_trainer *trainer, int64_t first)
 {
@@ -303,6 +294,8 @@ cero_status cero_trainer_evaluate(cero_trainer *trainer, double *loss)
     cero_exact sum;
 
     CERO_CHECK(trainer->eval_sampler != NULL, CERO_ERR_INVALID, "no evaluation data was given");
+    cero_comm_note(comm, "evaluation after step", trainer->done);
+    cero_fault_at("evaluate");
     cero_exact_clear(&sum);
     CERO_TRY(cero_comm_fail(comm, evaluate(trainer, &sum, &rows)));
     CERO_TRY(cero_comm_all_reduce_exact(comm, &sum, 1));
@@ -328,12 +321,27 @@ static bool is_eval_due(const cero_trainer *trainer, bool is_last)
     return trainer->eval_sampler != NULL && (is_last || (every > 0 && trainer->done % every == 0));
 }
 
+/* What the step sent, and what no phase took of its time. */
+static void count_sent(const cero_trainer *trainer, const cero_comm_counter *before,
+                       cero_metrics_step *step)
+{
+    cero_comm_counter now = cero_comm_get_total(trainer->params.context->comm);
+    const cero_step_stats *t = &step->stats;
+    double other = step->step_seconds - step->seconds_data - t->seconds_forward -
+                   t->seconds_backward - t->seconds_exchange - t->seconds_update;
+
+    step->bytes_sent = now.bytes - before->bytes;
+    step->messages_sent = now.messages - before->messages;
+    step->bytes_between_nodes = now.bytes_between_nodes - before->bytes_between_nodes;
+    step->seconds_other = other > 0 ? other : 0;
+}
+
 static cero_status run_step(cero_trainer *trainer, const volatile int *stop,
                             cero_metrics_step *step)
 {
     int64_t batch_size = cero_engine_global_batch(trainer->engine);
     int64_t first = trainer->done * batch_size;
-    int64_t sent = cero_comm_bytes_sent(trainer->params.context->comm);
+    cero_comm_counter before = cero_comm_get_total(trainer->params.context->comm);
     double start = cero_clock_now();
 
     *step = (cero_metrics_step){0};
@@ -348,7 +356,7 @@ static cero_status run_step(cero_trainer *trainer, const volatile int *stop,
     step->samples = first + batch_size;
     step->step_tokens = batch_size * trainer->seq_len;
     step->tokens = step->samples * trainer->seq_len;
-    step->bytes_sent = cero_comm_bytes_sent(trainer->params.context->comm) - sent;
+    count_sent(trainer, &before, step);
     CERO_TRY(agree_stop(trainer, stop));
     bool is_last = trainer->done == trainer->steps || trainer->stopped_by != 0;
     if (is_eval_due(trainer, is_last)) {
@@ -376,120 +384,92 @@ static cero_status tell(cero_trainer *trainer, const cero_metrics_step *step)
     if (trainer->params.visitor != NULL) {
         trainer->params.visitor(trainer->params.visitor_context, step);
     }
-    cero_step_report_add(&trainer->report, step);
-    return CERO_OK;
+    return cero_step_report_add(&trainer->report, step);
+}
+
+static bool is_speaker(const cero_trainer *trainer)
+{
+    return cero_comm_rank(trainer->params.context->comm) == 0;
 }
 
 /* What is done before the first step, once. */
 static cero_status begin(cero_trainer *trainer)
 {
+    const cero_train_spec *spec = cero_train_config_spec(trainer->params.config);
+
     if (trainer->params.is_profiling) {
         CERO_TRY(cero_engine_profile_begin(trainer->engine));
     }
-    if (!trainer->has_begun && cero_train_config_spec(trainer->params.config)->dump_state) {
+    if (!trainer->has_begun && spec->dump_state && is_speaker(trainer)) {
         CERO_TRY(cero_step_report_config(trainer->params.config));
     }
     trainer->has_begun = true;
-    return CERO_OK;
+    return cero_comms_report_begin(spec, trainer->params.context->comm, &trainer->comms);
 }
 
-cero_status cero_trainer_run(cero_trainer *trainer, const volatile int *stop)
+/* True when the next step is that of `flops_profiler`. */
+static bool is_profile_due(const cero_trainer *trainer)
+{
+    const cero_train_spec *spec = cero_train_config_spec(trainer->params.config);
+
+    return spec->flops_profiler_enabled && is_speaker(trainer) &&
+           trainer->done + 1 == spec->flops_profiler_profile_step;
+}
+
+static cero_status report_profile(cero_trainer *trainer, const cero_metrics_step *step)
+{
+    const cero_comm *comm = trainer->params.context->comm;
+    cero_flops_report_params params = {.spec = cero_train_config_spec(trainer->params.config),
+                                       .engine = trainer->engine,
+                                       .step = step,
+                                       .model = trainer->params.model->name,
+                                       .rank = cero_comm_rank(comm),
+                                       .size = cero_comm_size(comm)};
+
+    if (!trainer->params.is_profiling) {
+        cero_engine_profile_end(trainer->engine);
+    }
+    return cero_flops_report_deliver(&params);
+}
+
+static cero_status run_steps(cero_trainer *trainer, const volatile int *stop)
 {
     cero_metrics_step step;
 
-    CERO_TRY(begin(trainer));
     CERO_TRY(agree_stop(trainer, stop));
     while (trainer->done < trainer->steps && trainer->stopped_by == 0) {
+        bool is_profiled = is_profile_due(trainer);
+        if (is_profiled && !trainer->params.is_profiling) {
+            CERO_TRY(cero_engine_profile_begin(trainer->engine));
+        }
         CERO_TRY(run_step(trainer, stop, &step));
+        if (is_profiled) {
+            CERO_TRY(report_profile(trainer, &step));
+        }
         CERO_TRY(tell(trainer, &step));
     }
     return CERO_OK;
 }
 
-/* Which elements the rank that writes a file wants next; param -1: no more. */
-typedef struct param_request {
-    int64_t param;
-    int64_t begin;
-    int64_t numel;
-} param_request;
-
-/* Elements that are asked for at once: what the arena of every rank has room for. */
-static int64_t request_limit(const cero_trainer *trainer, float **room)
+static cero_status report_comms(const cero_trainer *trainer)
 {
-    size_t nbytes = 0;
-
-    *room = cero_engine_arena(trainer->engine, &nbytes);
-    int64_t most = (int64_t)(nbytes / sizeof(float));
-    return most < STREAM_SPAN ? most : STREAM_SPAN;
-}
-
-/* On the rank that writes: weights are gathered from their owners, who wait in serve_params. */
-static cero_status give_param(void *context, const char *name, int64_t begin, int64_t numel,
-                              float *out)
-{
-    cero_trainer *trainer = context;
-    cero_comm *comm = trainer->params.context->comm;
-    float *room = NULL;
-    int64_t most = request_limit(trainer, &room);
-    int64_t i = cero_engine_find_param(trainer->engine, name);
-
-    CERO_CHECK(i >= 0, CERO_ERR_INTERNAL, "the model has no parameter %s", name);
-    for (int64_t at = 0; at < numel; at += most) {
-        param_request request = {
-            .param = i, .begin = begin + at, .numel = numel - at < most ? numel - at : most};
-        CERO_TRY(cero_comm_broadcast(comm, &request, sizeof(request), 0));
-        CERO_TRY(cero_engine_get_param(trainer->engine, i, request.begin, request.numel, out + at));
-    }
-    return CERO_OK;
-}
-
-static cero_status serve_params(cero_trainer *trainer)
-{
-    cero_comm *comm = trainer->params.context->comm;
-    param_request request = {0};
-    float *room = NULL;
-
-    (void)request_limit(trainer, &room);
-    for (;;) {
-        CERO_TRY(cero_comm_broadcast(comm, &request, sizeof(request), 0));
-        if (request.param < 0) {
-            return CERO_OK;
-        }
-        CERO_TRY(cero_engine_get_param(trainer->engine, request.param, request.begin, request.numel,
-                                       room));
-    }
-}
-
-static cero_status write_export(cero_trainer *trainer, const char *dir, cero_dtype dtype,
-                                const char *tokenizer_dir)
-{
-    cero_comm *comm = trainer->params.context->comm;
-    param_request end = {.param = -1};
-    cero_hf_export_stats stats;
-    cero_hf_export_params params = {.spec = trainer->params.model,
-                                    .dtype = dtype,
-                                    .tokenizer_dir = tokenizer_dir,
-                                    .source = give_param,
-                                    .context = trainer};
-    cero_status st = cero_hf_export(dir, &params, &stats);
+    cero_text text = {0};
+    cero_status st = cero_comms_report_write(trainer->comms, &text);
 
     if (st == CERO_OK) {
-        cero_log(CERO_LOG_INFO, "train", "exported %lld parameters as %s to %s",
-                 (long long)stats.params, cero_dtype_name(dtype), dir);
+        cero_step_report_lines(text.data);
     }
-    if (st != CERO_ERR_COMM && st != CERO_ERR_REMOTE) {
-        cero_status sent = cero_comm_broadcast(comm, &end, sizeof(end), 0);
-        st = st != CERO_OK ? st : sent;
-    }
+    cero_text_cleanup(&text);
     return st;
 }
 
-cero_status cero_trainer_export(cero_trainer *trainer, const char *dir, cero_dtype dtype,
-                                const char *tokenizer_dir)
+cero_status cero_trainer_run(cero_trainer *trainer, const volatile int *stop)
 {
-    cero_comm *comm = trainer->params.context->comm;
-    bool is_writer = cero_comm_rank(comm) == 0;
-
-    return cero_comm_agree(comm, is_writer ? write_export(trainer, dir, dtype, tokenizer_dir)
-                                           : serve_params(trainer));
+    CERO_TRY(begin(trainer));
+    cero_status st = run_steps(trainer, stop);
+    if (st == CERO_OK && trainer->comms != NULL && is_speaker(trainer)) {
+        st = report_comms(trainer);
+    }
+    cero_comms_report_end(&trainer->comms);
+    return st;
 }

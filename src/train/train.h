@@ -4,7 +4,8 @@
  *
  * A trainer owns an engine and the files of a run directory. It reads samples by position, so that what step
  * s trains on is a function of s alone. Nothing is printed: a visitor is told of each step. The files and log
- * lines of the config's tensorboard, csv_monitor, wall_clock_breakdown and dump_state are the trainer's too.
+ * lines of the config's tensorboard, csv_monitor, wall_clock_breakdown, comms_logger, flops_profiler and
+ * dump_state are the trainer's too.
  */
 #ifndef CERO_TRAIN_TRAIN_H
 #define CERO_TRAIN_TRAIN_H
@@ -31,13 +32,31 @@ typedef struct cero_trainer_params {
     int64_t seq_len;              /* 0: the model's context */
     cero_sampler_order order;
     int64_t eval_every;         /* steps; 0: at the end alone */
+    bool has_weights;           /* cero_trainer_import will be called */
     bool is_profiling;          /* seconds by operation */
     cero_train_visitor visitor; /* NULL: none */
     void *visitor_context;
 } cero_trainer_params;
 
 /*
- * Creates sampler and engine; weights are initial ones. No file is touched yet.
+ * Checks that all ranks were given the same options and the same model description.
+ *
+ * Collective: over the world.
+ * Errors:     INVALID with what differs; REMOTE, NOMEM.
+ */
+CERO_NODISCARD cero_status cero_trainer_check_options(const cero_trainer_params *params);
+
+/*
+ * Then: that the data hold a sample, and are the same for all ranks.
+ *
+ * Collective: over the world.
+ * Errors:     INVALID with both numbers or with what differs; CORRUPT, REMOTE.
+ */
+CERO_NODISCARD cero_status cero_trainer_check_data(const cero_trainer_params *params);
+
+/*
+ * Creates sampler and engine; weights are initial ones. No file is touched yet. What the
+ * two checks above are about is right.
  *
  * Collective: over the world.
  * Errors:     those of the parts; INVALID with both numbers when the data are too short.

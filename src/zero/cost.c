@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a step sends, for the start of a run and for plans: the cost of every exchange of the schedule and of
- * those around it, times how often a step runs it. The formulas are those by which exchanges are planned.
+ * What a step sends, for the start of a run and for plans: the cost of every exchange times how often a step
+ * runs it. The formulas are those by which exchanges are planned, asked without planning any.
  */
 #include "zero/schedule_impl.h"
 
@@ -13,77 +13,93 @@ static void add(cero_zero_flow *flow, cero_exchange_cost cost, int64_t runs)
     flow->bytes_between_nodes += runs * cost.bytes_between_nodes;
 }
 
-static void add_gather(cero_zero_schedule *s, int64_t unit, cero_zero_part part,
-                       size_t element_size, int64_t runs, int64_t *border)
+static void add_gather(const cero_zero *zero, int64_t unit, cero_zero_part part,
+                       size_t element_size, int64_t runs, int64_t *border, cero_zero_cost *cost)
 {
     cero_gather_params params = {.element_size = element_size, .border = border};
 
-    if (s->zero->layout.units[unit].range[part].numel > 0) {
-        cero_zero_borders(s->zero, unit, part, border);
-        add(&s->cost.gathers, cero_gather_cost(s->zero->comm, &params), runs);
-    }
-}
-
-/* Forward and backward of every micro-batch gather what is cut. */
-static void count_gathers(cero_zero_schedule *s, int64_t *border)
-{
-    int64_t micro_batches = s->zero->micro_batches;
-
-    for (int64_t k = 0; k < s->interval_count; k++) {
-        const cero_zero_interval *x = &s->intervals[k];
-        for (int part = 0; part < CERO_ZERO_PARTS; part++) {
-            add_gather(s, x->unit, (cero_zero_part)part, cero_dtype_size(s->zero->dtype),
-                       micro_batches, border);
-        }
-        s->cost.uses += micro_batches;
-        s->cost.uses_ahead += x->starter < k ? micro_batches : 0;
+    if (zero->layout.units[unit].range[part].numel > 0) {
+        cero_zero_borders(zero, unit, part, border);
+        add(&cost->gathers, cero_gather_cost(zero->comm, &params), runs);
     }
 }
 
 /* The gradients of every micro-batch, or with order local this rank's sums once. */
-static void count_reductions(cero_zero_schedule *s, int64_t *border)
+static void add_reduction(const cero_zero *zero, int64_t unit, int64_t *border,
+                          cero_zero_cost *cost)
 {
-    const cero_zero *zero = s->zero;
+    cero_reduce_params params = {.dtype = zero->is_local ? CERO_DTYPE_F32 : zero->dtype,
+                                 .border = border,
+                                 .bucket = zero->spec->reduce_bucket_size,
+                                 .order = zero->order};
 
-    for (int64_t k = 0; k < s->staged_count; k++) {
-        cero_reduce_params params = {.dtype = zero->is_local ? CERO_DTYPE_F32 : zero->dtype,
-                                     .border = border,
-                                     .bucket = zero->spec->reduce_bucket_size,
-                                     .order = zero->order};
-        cero_zero_borders(zero, s->staged[k].unit, CERO_ZERO_TRAINED, border);
-        add(&s->cost.reductions, cero_reduce_cost(zero->comm, &params),
-            zero->is_local ? 1 : zero->micro_batches);
-    }
+    cero_zero_borders(zero, unit, CERO_ZERO_TRAINED, border);
+    add(&cost->reductions, cero_reduce_cost(zero->comm, &params),
+        zero->is_local ? 1 : zero->micro_batches);
 }
 
 /* An update sends new copies of what is whole; at stage 0 every rank updates all, and needs all sums. */
-static void count_updates(cero_zero_schedule *s, int64_t *border)
+static void add_update(const cero_zero *zero, int64_t unit, int64_t *border, cero_zero_cost *cost)
 {
-    const cero_zero *zero = s->zero;
-
-    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
-        if (cero_zero_is_refreshed(zero, u)) {
-            add_gather(s, u, CERO_ZERO_TRAINED, cero_dtype_size(zero->dtype), 1, border);
-        }
-        if (cero_zero_is_spread(zero, u)) {
-            add_gather(s, u, CERO_ZERO_TRAINED, sizeof(float), 1, border);
-        }
+    if (cero_zero_is_refreshed(zero, unit)) {
+        add_gather(zero, unit, CERO_ZERO_TRAINED, cero_dtype_size(zero->dtype), 1, border, cost);
+    }
+    if (cero_zero_is_spread(zero, unit)) {
+        add_gather(zero, unit, CERO_ZERO_TRAINED, sizeof(float), 1, border, cost);
     }
 }
 
-cero_status cero_zero_schedule_count(cero_zero_schedule *s)
+static cero_status make_border(const cero_zero *zero, int64_t **out)
 {
-    int64_t *border = cero_new((size_t)s->zero->size + 1, sizeof(int64_t));
+    *out = cero_new((size_t)zero->size + 1, sizeof(int64_t));
+    return *out != NULL
+               ? CERO_OK
+               : CERO_FAIL(CERO_ERR_NOMEM, "no memory for the shards of %d ranks", zero->size);
+}
 
-    if (border == NULL) {
-        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for the shards of %d ranks", s->zero->size);
+cero_status cero_zero_count(cero_zero *zero)
+{
+    int64_t *border;
+
+    if (zero->size == 1) {
+        return CERO_OK; // what is added on one rank goes to nobody
     }
-    count_gathers(s, border);
-    count_reductions(s, border);
-    count_updates(s, border);
-    s->cost.ahead_limit = s->interval_count > 0 ? cero_zero_ahead_limit(s->zero) : 0;
+    CERO_TRY(make_border(zero, &border));
+    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
+        if (zero->layout.units[u].range[CERO_ZERO_TRAINED].numel > 0) {
+            add_reduction(zero, u, border, &zero->cost);
+            add_update(zero, u, border, &zero->cost);
+        }
+    }
     cero_delete(border);
     return CERO_OK;
+}
+
+/* Forward and backward of every micro-batch gather what is cut. */
+cero_status cero_zero_schedule_count(cero_zero_schedule *s)
+{
+    const cero_zero *zero = s->zero;
+    int64_t *border;
+
+    s->cost = zero->cost;
+    s->cost.ahead_limit = cero_zero_ahead_limit(zero);
+    CERO_TRY(make_border(zero, &border));
+    for (int64_t k = 0; k < s->interval_count; k++) {
+        const cero_zero_interval *x = &s->intervals[k];
+        for (int part = 0; part < CERO_ZERO_PARTS; part++) {
+            add_gather(zero, x->unit, (cero_zero_part)part, cero_dtype_size(zero->dtype),
+                       zero->micro_batches, border, &s->cost);
+        }
+        s->cost.uses += zero->micro_batches;
+        s->cost.uses_ahead += x->starter < k ? zero->micro_batches : 0;
+    }
+    cero_delete(border);
+    return CERO_OK;
+}
+
+void cero_zero_get_cost(const cero_zero *zero, cero_zero_cost *out)
+{
+    *out = zero->cost;
 }
 
 void cero_zero_schedule_cost(const cero_zero_schedule *schedule, cero_zero_cost *out)
@@ -91,9 +107,14 @@ void cero_zero_schedule_cost(const cero_zero_schedule *schedule, cero_zero_cost 
     *out = schedule->cost;
 }
 
-void cero_zero_get_summary(const cero_zero *zero, const cero_zero_schedule *train,
+void cero_zero_get_summary(const cero_zero *zero, const cero_zero_cost *cost,
                            cero_zero_summary *out)
 {
+    double share = (double)(zero->size - 1) / (double)zero->size;
+    double trained = share * (double)zero->layout.trained_numel;
+    double global_sums =
+        trained * (double)cero_dtype_size(zero->dtype) * (double)zero->micro_batches;
+
     *out = (cero_zero_summary){
         .stage = zero->stage,
         .rank = zero->rank,
@@ -104,7 +125,9 @@ void cero_zero_get_summary(const cero_zero *zero, const cero_zero_schedule *trai
                                                      : "global",
         .is_shared = zero->is_shared,
         .unit_count = zero->layout.unit_count,
-        .bytes_per_step = (double)(train->cost.reductions.bytes + train->cost.gathers.bytes),
+        .bytes_per_step = (double)(cost->reductions.bytes + cost->gathers.bytes),
+        .gradient_bytes = zero->is_local ? trained * sizeof(float) : global_sums,
+        .gradient_bytes_global = global_sums,
     };
     for (int64_t u = 0; u < zero->layout.unit_count; u++) {
         out->whole_units += zero->place[u].is_whole ? 1 : 0;

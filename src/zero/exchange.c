@@ -79,33 +79,49 @@ void cero_zero_destroy_exchanges(cero_zero *zero)
     }
 }
 
-static cero_status refresh_start(cero_zero *zero)
+/* Starts the next gathers, as many as may be under way; the same ones on all ranks. */
+static cero_status refresh_more(cero_zero *zero)
 {
-    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
+    while (zero->refresh_next < zero->layout.unit_count &&
+           zero->refresh_count < CERO_ZERO_UNDER_WAY) {
+        int64_t u = zero->refresh_next++;
         if (zero->refresh[u] != NULL) {
             CERO_TRY(cero_exchange_start(zero->refresh[u], true));
             zero->refresh_state[u] = CERO_ZERO_STARTED;
+            zero->refresh_count++;
         }
     }
     return CERO_OK;
 }
 
-cero_status cero_zero_refresh_start(cero_zero *zero)
+static cero_status refresh_end(cero_zero *zero, int64_t unit)
 {
-    double start = cero_clock_now();
-    cero_status st = refresh_start(zero);
-
-    zero->exchange_seconds += cero_clock_now() - start;
-    return st;
+    CERO_TRY(cero_exchange_release(zero->refresh[unit]));
+    zero->refresh_state[unit] = CERO_ZERO_FRESH;
+    zero->refresh_count--;
+    return CERO_OK;
 }
 
-cero_status cero_zero_refresh_finish(cero_zero *zero, int64_t unit)
+/* In a model of very many units one gather must end before another can start. */
+static cero_status refresh_finish(cero_zero *zero, int64_t unit)
 {
     if (zero->refresh_state[unit] == CERO_ZERO_STARTED) {
         CERO_TRY(cero_exchange_finish(zero->refresh[unit]));
         zero->refresh_state[unit] = CERO_ZERO_FINISHED;
+        if (zero->refresh_next < zero->layout.unit_count) {
+            CERO_TRY(refresh_end(zero, unit));
+            CERO_TRY(refresh_more(zero));
+        }
     }
     return CERO_OK;
+}
+
+cero_status cero_zero_refresh_finish(cero_zero *zero, int64_t unit)
+{
+    for (int64_t u = 0; u < unit && unit >= zero->refresh_next; u++) {
+        CERO_TRY(refresh_finish(zero, u));
+    }
+    return refresh_finish(zero, unit);
 }
 
 cero_status cero_zero_settle(cero_zero *zero)
@@ -121,11 +137,40 @@ cero_status cero_zero_settle(cero_zero *zero)
 
 cero_status cero_zero_refresh_release(cero_zero *zero)
 {
-    CERO_TRY(cero_zero_settle(zero));
+    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
+        CERO_TRY(cero_zero_refresh_finish(zero, u));
+    }
     for (int64_t u = 0; u < zero->layout.unit_count; u++) {
         if (zero->refresh_state[u] == CERO_ZERO_FINISHED) {
-            CERO_TRY(cero_exchange_release(zero->refresh[u]));
-            zero->refresh_state[u] = CERO_ZERO_FRESH;
+            CERO_TRY(refresh_end(zero, u));
+        }
+    }
+    return CERO_OK;
+}
+
+static cero_status refresh_start(cero_zero *zero)
+{
+    zero->refresh_next = 0;
+    CERO_TRY(refresh_more(zero));
+    // At stage 3 forward gathers, as often as there are units; what is whole there is small.
+    return zero->stage == 3 ? cero_zero_refresh_release(zero) : CERO_OK;
+}
+
+cero_status cero_zero_refresh_start(cero_zero *zero)
+{
+    double start = cero_clock_now();
+    cero_status st = refresh_start(zero);
+
+    zero->exchange_seconds += cero_clock_now() - start;
+    return st;
+}
+
+static cero_status spread_more(cero_zero *zero, int64_t limit)
+{
+    for (; zero->spread_next < zero->layout.unit_count && zero->spread_next < limit;
+         zero->spread_next++) {
+        if (zero->spread[zero->spread_next] != NULL) {
+            CERO_TRY(cero_exchange_start(zero->spread[zero->spread_next], true));
         }
     }
     return CERO_OK;
@@ -133,12 +178,8 @@ cero_status cero_zero_refresh_release(cero_zero *zero)
 
 cero_status cero_zero_spread_start(cero_zero *zero)
 {
-    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
-        if (zero->spread[u] != NULL) {
-            CERO_TRY(cero_exchange_start(zero->spread[u], true));
-        }
-    }
-    return CERO_OK;
+    zero->spread_next = 0;
+    return spread_more(zero, CERO_ZERO_UNDER_WAY);
 }
 
 cero_status cero_zero_spread_finish(cero_zero *zero)
@@ -148,13 +189,15 @@ cero_status cero_zero_spread_finish(cero_zero *zero)
     for (int64_t u = 0; u < zero->layout.unit_count; u++) {
         if (zero->spread[u] != NULL) {
             CERO_TRY(cero_exchange_finish(zero->spread[u]));
-        }
-    }
-    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
-        if (zero->spread[u] != NULL) {
             CERO_TRY(cero_exchange_release(zero->spread[u]));
         }
+        CERO_TRY(spread_more(zero, u + 1 + CERO_ZERO_UNDER_WAY));
     }
     zero->exchange_seconds += cero_clock_now() - start;
     return CERO_OK;
+}
+
+bool cero_zero_is_unit_whole(const cero_zero *zero, int64_t unit)
+{
+    return zero->place[unit].is_whole;
 }

@@ -36,14 +36,17 @@ static cero_status add_interval(cero_zero_schedule *s, int64_t unit, int64_t fir
 
 /*
  * Uses of a unit with no other gathered unit between them are one interval. Recomputation comes back to a unit
- * after the rest of its group: within a group the unit is kept, if there is room for a group.
+ * after the rest of its group: within a group the unit is kept, if there is room for a group. No interval passes
+ * so many units that a transport could not keep their exchanges apart.
  */
 static cero_status find_intervals_of(cero_zero_schedule *s, int64_t unit, bool keeps_groups)
 {
+    int64_t passed = 0;
     bool has_open = false;
     bool has_gap = false;
 
     for (int64_t i = 0; i < s->graph->node_count; i++) {
+        passed += i > 0 && s->graph->nodes[i]->unit != s->graph->nodes[i - 1]->unit ? 1 : 0;
         if (!node_uses(s, i, unit, &has_gap)) {
             continue;
         }
@@ -51,10 +54,11 @@ static cero_status find_intervals_of(cero_zero_schedule *s, int64_t unit, bool k
         bool is_group = has_open && keeps_groups &&
                         s->graph->nodes[last->last]->phase == CERO_PHASE_RECOMPUTE &&
                         s->graph->nodes[i]->phase != CERO_PHASE_FORWARD;
-        if (last == NULL || (has_gap && !is_group)) {
+        if (last == NULL || (has_gap && !is_group) || passed > 2 * CERO_ZERO_AHEAD) {
             CERO_TRY(add_interval(s, unit, i));
             last = &s->intervals[s->interval_count - 1];
             has_open = true;
+            passed = 0;
         }
         last->last = i;
         has_gap = false;
@@ -475,15 +479,12 @@ static cero_status bind_intervals(cero_zero_schedule *s, int64_t *border, size_t
     return CERO_OK;
 }
 
-/* From the rooms, or with order local from this rank's own sums, to the owners. */
-static cero_status bind_staged(cero_zero_schedule *s, int64_t k, size_t room, int64_t *border)
+cero_status cero_zero_reduce_bind(cero_zero *zero, int64_t k, cero_zero_staged *staged,
+                                  int64_t *border)
 {
-    cero_zero *zero = s->zero;
-    cero_zero_staged *staged = &s->staged[k];
     cero_zero_held sum = cero_zero_held_sum(zero, staged->unit);
     cero_zero_held own = cero_zero_own(zero, staged->unit, CERO_ZERO_TRAINED);
 
-    staged->source_at = room;
     cero_zero_borders(zero, staged->unit, CERO_ZERO_TRAINED, border);
     cero_reduce_params params = {
         .name = zero->layout.units[staged->unit].name,
@@ -491,7 +492,7 @@ static cero_status bind_staged(cero_zero_schedule *s, int64_t k, size_t room, in
         .dtype = zero->is_local ? CERO_DTYPE_F32 : zero->dtype,
         .border = border,
         .source = zero->is_local ? zero->sum_buffer : zero->arena,
-        .source_offset = zero->is_local ? (size_t)sum.at * sizeof(float) : room,
+        .source_offset = zero->is_local ? (size_t)sum.at * sizeof(float) : staged->source_at,
         .sum = (float *)zero->grad + sum.at + (own.begin - sum.begin),
         .bucket = zero->spec->reduce_bucket_size,
         .order = zero->order,
@@ -515,8 +516,8 @@ cero_status cero_zero_schedule_bind(cero_zero_schedule *s, const cero_program *p
     }
     CERO_TRY_GOTO(bind_intervals(s, border, source_at), out);
     for (int64_t k = 0; k < s->staged_count; k++) {
-        CERO_TRY_GOTO(
-            bind_staged(s, k, cero_program_room_offset(program, s->staged[k].room), border), out);
+        s->staged[k].source_at = cero_program_room_offset(program, s->staged[k].room);
+        CERO_TRY_GOTO(cero_zero_reduce_bind(s->zero, k, &s->staged[k], border), out);
     }
 out:
     cero_delete(border);

@@ -37,29 +37,8 @@ CERO_NODISCARD cero_status cero_zero_schedule_create(cero_zero *zero, cero_graph
 CERO_NODISCARD cero_status cero_zero_schedule_bind(cero_zero_schedule *schedule,
                                                    const cero_program *program);
 
-/* Exchanges of one kind in a step of this rank. */
-typedef struct cero_zero_flow {
-    int64_t runs;
-    int64_t messages;
-    int64_t bytes;
-    int64_t bytes_between_nodes;
-} cero_zero_flow;
-
-/* What a step exchanges, evaluation and small messages (losses, norms, agreements) left out. */
-typedef struct cero_zero_cost {
-    cero_zero_flow reductions; /* gradients to their owners */
-    cero_zero_flow gathers;    /* of parameters; at stage 0 of sums */
-    int64_t uses;        /* stage 3: times that the parameters of a unit are gathered for use */
-    int64_t uses_ahead;  /* of these, gathers that start while an earlier unit is used */
-    int64_t ahead_limit; /* elements that are gathered ahead of use at most */
-} cero_zero_cost;
-
-/* Of a training program's schedule, on any device: nothing has to be bound. Not collective. */
+/* What a step exchanges with this training program, on any device: nothing has to be bound. Not collective. */
 void cero_zero_schedule_cost(const cero_zero_schedule *schedule, cero_zero_cost *out);
-
-/* With the bytes of a training program's schedule. Not collective. */
-void cero_zero_get_summary(const cero_zero *zero, const cero_zero_schedule *train,
-                           cero_zero_summary *out);
 
 /* Before zero is destroyed. Not collective. */
 void cero_zero_schedule_destroy(cero_zero_schedule **schedule);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pass (schedule.c) and the nodes it inserts (schedule_ops.c) share. */
+/*
+ * What the pass (schedule.c), the nodes it inserts (schedule_ops.c) and the exchanges of programs that are no
+ * graph (external.c) share.
+ */
 #ifndef CERO_ZERO_SCHEDULE_IMPL_H
 #define CERO_ZERO_SCHEDULE_IMPL_H
 
@@ -53,7 +56,7 @@ void cero_zero_choose_starts(cero_zero_schedule *schedule);
  */
 CERO_NODISCARD cero_status cero_zero_choose_overlap(cero_zero_schedule *schedule);
 
-/* Counts what a step exchanges (cost.c). Errors: NOMEM. */
+/* Counts what a step exchanges with this program (cost.c). Errors: NOMEM. */
 CERO_NODISCARD cero_status cero_zero_schedule_count(cero_zero_schedule *schedule);
 
 typedef enum cero_zero_node_kind {
@@ -74,5 +77,24 @@ typedef enum cero_zero_node_kind {
 CERO_NODISCARD cero_status cero_zero_node_append(cero_zero_schedule *schedule,
                                                  cero_zero_node_kind kind, int64_t index,
                                                  cero_value *room);
+
+/*
+ * The halves of a unit's reduction from its room, counted from the micro-batch at hand: with order local a
+ * rank adds to its own sums, and only the last micro-batch is exchanged.
+ */
+CERO_NODISCARD cero_status cero_zero_reduce_start(cero_zero *zero, const cero_zero_staged *staged);
+CERO_NODISCARD cero_status cero_zero_reduce_finish(const cero_zero *zero,
+                                                   const cero_zero_staged *staged);
+CERO_NODISCARD cero_status cero_zero_reduce_release(const cero_zero *zero,
+                                                    const cero_zero_staged *staged);
+
+/*
+ * Plans the reduction of staged unit number k from its room, source_at bytes from the arena's begin, or with
+ * order local from this rank's own sums, to the owners. border [size + 1] is for the call.
+ *
+ * Collective: over the comm of zero.
+ */
+CERO_NODISCARD cero_status cero_zero_reduce_bind(cero_zero *zero, int64_t k,
+                                                 cero_zero_staged *staged, int64_t *border);
 
 #endif

@@ -60,7 +60,7 @@ void cero_zero_choose_starts(cero_zero_schedule *s)
             ahead += k > j ? n : 0;
             live += s->intervals[k].last >= now ? n : 0;
         }
-        while (next < s->interval_count) {
+        while (next < s->interval_count && next <= j + CERO_ZERO_AHEAD) {
             int64_t n = cero_zero_room_numel(zero, s->intervals[next].unit);
             int64_t limit =
                 ahead == 0 ? zero->spec->stage3_prefetch_bucket_size : cero_zero_ahead_limit(zero);

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 
+#include <math.h>
+
 typedef struct node_attr {
     cero_zero_schedule *schedule; /* borrowed */
     int64_t index;
@@ -50,8 +52,8 @@ static cero_status gather_finish(const node_attr *a)
 static void poison_room(const cero_zero *zero, size_t at, int64_t numel)
 {
     if (cero_mem_poison()) {
-        cero_mem_fill_poison((char *)cero_comm_buffer_data(zero->arena) + at,
-                             (size_t)numel * cero_dtype_size(zero->dtype));
+        cero_device_fill(zero->device, zero->dtype, numel, NAN,
+                         (char *)cero_comm_buffer_data(zero->arena) + at);
     }
 }
 
@@ -89,11 +91,12 @@ static void add_own(cero_zero *zero, const cero_zero_staged *staged)
     }
 }
 
-static cero_status reduce_start(const node_attr *a)
+cero_status cero_zero_reduce_start(cero_zero *zero, const cero_zero_staged *staged)
 {
-    cero_zero *zero = a->schedule->zero;
-    const cero_zero_staged *staged = &a->schedule->staged[a->index];
-
+    if (zero->micro_batch == 0) {
+        // Forward is over: every rank has read what it needs of the last update.
+        CERO_TRY(cero_zero_refresh_release(zero));
+    }
     if (!zero->is_local) {
         return cero_exchange_start(staged->exchange, zero->micro_batch == 0);
     }
@@ -101,26 +104,36 @@ static cero_status reduce_start(const node_attr *a)
     return is_last_micro_batch(zero) ? cero_exchange_start(staged->exchange, true) : CERO_OK;
 }
 
+cero_status cero_zero_reduce_finish(const cero_zero *zero, const cero_zero_staged *staged)
+{
+    return zero->is_local && !is_last_micro_batch(zero) ? CERO_OK
+                                                        : cero_exchange_finish(staged->exchange);
+}
+
+cero_status cero_zero_reduce_release(const cero_zero *zero, const cero_zero_staged *staged)
+{
+    return zero->is_local && !is_last_micro_batch(zero) ? CERO_OK
+                                                        : cero_exchange_release(staged->exchange);
+}
+
+static cero_status reduce_start(const node_attr *a)
+{
+    return cero_zero_reduce_start(a->schedule->zero, &a->schedule->staged[a->index]);
+}
+
 static cero_status reduce_finish(const node_attr *a)
 {
-    const cero_zero *zero = a->schedule->zero;
-
-    return zero->is_local && !is_last_micro_batch(zero)
-               ? CERO_OK
-               : cero_exchange_finish(a->schedule->staged[a->index].exchange);
+    return cero_zero_reduce_finish(a->schedule->zero, &a->schedule->staged[a->index]);
 }
 
 static cero_status reduce_release(const node_attr *a)
 {
     const cero_zero *zero = a->schedule->zero;
     const cero_zero_staged *staged = &a->schedule->staged[a->index];
+    int64_t numel = zero->layout.units[staged->unit].range[CERO_ZERO_TRAINED].numel;
 
-    if (!zero->is_local || is_last_micro_batch(zero)) {
-        CERO_TRY(cero_exchange_release(staged->exchange));
-    }
-    poison_room(
-        zero, staged->source_at,
-        cero_zero_round_up(zero->layout.units[staged->unit].range[CERO_ZERO_TRAINED].numel));
+    CERO_TRY(cero_zero_reduce_release(zero, staged));
+    poison_room(zero, staged->source_at, cero_zero_round_up(numel));
     return CERO_OK;
 }
 

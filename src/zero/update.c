@@ -87,10 +87,10 @@ static cero_status skip(cero_zero *zero, cero_zero_step_result *result)
     if (is_scaled) {
         cero_loss_scale_change change;
         CERO_TRY(cero_loss_scaler_update(&zero->scaler, true, &change));
-        cero_log(CERO_LOG_WARN, "zero", "step skipped: non-finite gradient in %s; %s", where,
-                 cero_loss_scale_describe(&change, text, sizeof(text)));
+        cero_log_warn_once("zero", "step skipped: non-finite gradient in %s; %s", where,
+                           cero_loss_scale_describe(&change, text, sizeof(text)));
     } else {
-        cero_log(CERO_LOG_WARN, "zero", "step skipped: non-finite gradient in %s", where);
+        cero_log_warn_once("zero", "step skipped: non-finite gradient in %s", where);
     }
     if (spec->max_consecutive_skips > 0 && zero->skipped_in_a_row >= spec->max_consecutive_skips) {
         return CERO_FAIL(CERO_ERR_NUMERIC,
@@ -108,18 +108,8 @@ static cero_status gather_matrix(void *context, int64_t param, float *matrix)
     cero_zero *zero = context;
     const cero_zero_param *p = &zero->layout.params[param];
     int64_t first = cero_zero_param_begin(&zero->layout, p);
-    int64_t numel = zero->layout.units[p->unit].range[CERO_ZERO_TRAINED].numel;
 
-    for (int r = 0; r < zero->size; r++) {
-        cero_zero_held shard = {.begin = cero_zero_border(numel, zero->size, r),
-                                .end = cero_zero_border(numel, zero->size, r + 1)};
-        cero_zero_cut cut = cero_zero_intersect(shard, first, p->numel);
-        if (cut.n > 0) {
-            CERO_TRY(cero_comm_broadcast(zero->comm, matrix + (cut.begin - first),
-                                         (size_t)cut.n * sizeof(float), r));
-        }
-    }
-    return CERO_OK;
+    return cero_zero_share_values(zero, p->unit, CERO_ZERO_TRAINED, first, p->numel, matrix);
 }
 
 static cero_status apply(cero_zero *zero, double grad_scale, double lr)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static cero_status check_range(const cero_zero *zero, int64_t param, int64_t begin, int64_t n)
+cero_status cero_zero_check_range(const cero_zero *zero, int64_t param, int64_t begin, int64_t n)
 {
     CERO_CHECK(param >= 0 && param < zero->layout.param_count, CERO_ERR_INVALID,
                "parameter %lld of %lld", (long long)param, (long long)zero->layout.param_count);
@@ -15,16 +15,28 @@ static cero_status check_range(const cero_zero *zero, int64_t param, int64_t beg
     return CERO_OK;
 }
 
-/* Copies that a rank writes: of one copy per node its own shard alone. */
+/*
+ * Copies that a rank writes. The ranks of a node write its one copy together: each from where its own shard
+ * begins to where that of the next one does, so that what other nodes own is written here too.
+ */
 static cero_zero_held written_copy(const cero_zero *zero, const cero_zero_param *p)
 {
+    const cero_comm *comm = zero->comm;
     cero_zero_part part = cero_zero_param_part(p);
     cero_zero_held copy = cero_zero_held_copy(zero, p->unit, part);
 
     if (zero->is_shared) {
-        cero_zero_held own = cero_zero_own(zero, p->unit, part);
-        own.at = copy.at + own.begin - copy.begin;
-        return own;
+        int64_t numel = zero->layout.units[p->unit].range[part].numel;
+        int node = cero_comm_node_of(comm, zero->rank);
+        int local = cero_comm_local_rank(comm, zero->rank);
+        if (local > 0) {
+            copy.begin = cero_zero_border(numel, zero->size, zero->rank);
+            copy.at += copy.begin;
+        }
+        if (local + 1 < cero_comm_node_size(comm, node)) {
+            int next = cero_comm_rank_at(comm, node, local + 1);
+            copy.end = cero_zero_border(numel, zero->size, next);
+        }
     }
     return copy;
 }
@@ -136,7 +148,7 @@ cero_status cero_zero_init_weights(cero_zero *zero, uint64_t seed)
 cero_status cero_zero_set_param(cero_zero *zero, int64_t param, int64_t begin, int64_t n,
                                 const float *values)
 {
-    CERO_TRY(check_range(zero, param, begin, n));
+    CERO_TRY(cero_zero_check_range(zero, param, begin, n));
     value_task task = {.zero = zero,
                        .param = &zero->layout.params[param],
                        .begin = begin,
@@ -169,7 +181,7 @@ static void read_values(const cero_zero *zero, const cero_zero_param *p, int64_t
 cero_status cero_zero_get_param(cero_zero *zero, int64_t param, int64_t begin, int64_t n,
                                 float *values)
 {
-    CERO_TRY(check_range(zero, param, begin, n));
+    CERO_TRY(cero_zero_check_range(zero, param, begin, n));
     CERO_TRY(cero_zero_settle(zero));
     const cero_zero_param *p = &zero->layout.params[param];
     cero_zero_part part = cero_zero_param_part(p);
@@ -181,20 +193,24 @@ cero_status cero_zero_get_param(cero_zero *zero, int64_t param, int64_t begin, i
         read_values(zero, p, first, n, values);
         return CERO_OK;
     }
-    // Every owner gives its part to all.
-    int64_t numel = zero->layout.units[p->unit].range[part].numel;
+    cero_zero_cut own = cero_zero_intersect(cero_zero_own(zero, p->unit, part), first, n);
+    read_values(zero, p, own.begin, own.n, values + (own.begin - first));
+    return cero_zero_share_values(zero, p->unit, part, first, n, values);
+}
+
+cero_status cero_zero_share_values(cero_zero *zero, int64_t unit, cero_zero_part part,
+                                   int64_t first, int64_t n, float *values)
+{
+    int64_t numel = zero->layout.units[unit].range[part].numel;
+
     for (int r = 0; r < zero->size; r++) {
         cero_zero_held shard = {.begin = cero_zero_border(numel, zero->size, r),
                                 .end = cero_zero_border(numel, zero->size, r + 1)};
         cero_zero_cut cut = cero_zero_intersect(shard, first, n);
-        if (cut.n == 0) {
-            continue;
+        if (cut.n > 0) {
+            CERO_TRY(cero_comm_broadcast(zero->comm, values + (cut.begin - first),
+                                         (size_t)cut.n * sizeof(float), r));
         }
-        float *to = values + (cut.begin - first);
-        if (r == zero->rank) {
-            read_values(zero, p, cut.begin, cut.n, to);
-        }
-        CERO_TRY(cero_comm_broadcast(zero->comm, to, (size_t)cut.n * sizeof(float), r));
     }
     return CERO_OK;
 }

@@ -89,11 +89,26 @@ int64_t cero_zero_shard_room(const int64_t *border)
     return cero_zero_round_up(border[1] - border[0]);
 }
 
-/* The same of this rank's own shard. */
-static int64_t own_room(const cero_zero *zero, int64_t unit, cero_zero_part part)
+/* The same of a rank's shard of a range of a unit. */
+static int64_t room_of(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part)
 {
-    cero_zero_held own = cero_zero_own(zero, unit, part);
-    return cero_zero_round_up(own.end - own.begin);
+    int64_t numel = zero->layout.units[unit].range[part].numel;
+    const int64_t border[] = {cero_zero_border(numel, zero->size, rank),
+                              cero_zero_border(numel, zero->size, rank + 1)};
+    return cero_zero_shard_room(border);
+}
+
+int64_t cero_zero_shard_at(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part)
+{
+    int64_t at = zero->whole_numel;
+
+    for (int p = 0; p <= (int)part; p++) {
+        int64_t units = p == (int)part ? unit : zero->layout.unit_count;
+        for (int64_t u = 0; u < units; u++) {
+            at += zero->place[u].is_whole ? 0 : room_of(zero, rank, u, (cero_zero_part)p);
+        }
+    }
+    return at;
 }
 
 int64_t cero_zero_room_frozen_at(const cero_zero *zero, int64_t unit)
@@ -181,7 +196,7 @@ static void place_copies(cero_zero *zero)
         for (int64_t u = 0; u < l->unit_count; u++) {
             if (!zero->place[u].is_whole) {
                 zero->place[u].copy[part] = zero->copy_numel;
-                zero->copy_numel += own_room(zero, u, (cero_zero_part)part);
+                zero->copy_numel += room_of(zero, zero->rank, u, (cero_zero_part)part);
             }
         }
     }
@@ -193,7 +208,7 @@ static void place_states(cero_zero *zero)
 
     for (int64_t u = 0; u < l->unit_count; u++) {
         int64_t whole = cero_zero_round_up(l->units[u].range[CERO_ZERO_TRAINED].numel);
-        int64_t shard = own_room(zero, u, CERO_ZERO_TRAINED);
+        int64_t shard = room_of(zero, zero->rank, u, CERO_ZERO_TRAINED);
         zero->place[u].state = zero->state_numel;
         zero->place[u].sum = zero->sum_numel;
         zero->state_numel += is_state_whole(zero) ? whole : shard;
@@ -516,7 +531,8 @@ static cero_status plan(cero_zero *zero, const cero_graph *graph)
     }
     CERO_TRY(cero_zero_layout_check_patterns(&zero->layout, &zero->spec->frozen, "frozen"));
     CERO_TRY(create_optimizer(zero));
-    return plan_landing(zero);
+    CERO_TRY(plan_landing(zero));
+    return cero_zero_count(zero);
 }
 
 cero_status cero_zero_create(const cero_zero_params *params, cero_zero **out)
@@ -571,22 +587,15 @@ cero_status cero_zero_allocate(cero_zero *zero, size_t exchange_bytes)
     return CERO_OK;
 }
 
-/* The last update's copies may be on their way out of memory that is about to be freed. */
-static void end_refresh(cero_zero *zero)
-{
-    if (zero->refresh_state != NULL && cero_comm_failed_rank(zero->comm) < 0) {
-        cero_status st = cero_zero_refresh_release(zero);
-        CERO_UNUSED(st); // what fails here, ends the wait, and nobody reads the copies any more
-    }
-}
-
 void cero_zero_destroy(cero_zero **zero)
 {
     if (zero == NULL || *zero == NULL) {
         return;
     }
     cero_zero *z = *zero;
-    end_refresh(z);
+    if (z->refresh_state != NULL && cero_zero_refresh_release(z) != CERO_OK) {
+        // An error ended the exchanges: nobody reads this memory any more.
+    }
     cero_zero_destroy_exchanges(z);
     if (z->sum_buffer == NULL) {
         cero_mem_free(z->mem, z->grad);

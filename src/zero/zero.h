@@ -60,6 +60,26 @@ void cero_zero_bytes(const cero_zero *zero, size_t exchange_bytes, size_t bytes[
 /* Not collective. */
 const cero_zero_layout *cero_zero_get_layout(const cero_zero *zero);
 
+/* Exchanges of one kind in a step of this rank. */
+typedef struct cero_zero_flow {
+    int64_t runs;
+    int64_t messages;
+    int64_t bytes;
+    int64_t bytes_between_nodes;
+} cero_zero_flow;
+
+/* What a step exchanges, evaluation and small messages (losses, norms, agreements) left out. */
+typedef struct cero_zero_cost {
+    cero_zero_flow reductions; /* gradients to their owners */
+    cero_zero_flow gathers;    /* of parameters; at stage 0 of sums */
+    int64_t uses;        /* stage 3: times that the parameters of a unit are gathered for use */
+    int64_t uses_ahead;  /* of these, gathers that start while an earlier unit is used */
+    int64_t ahead_limit; /* elements that are gathered ahead of use at most */
+} cero_zero_cost;
+
+/* What is exchanged whatever the program: gradients, and new parameters of whole units. Not collective. */
+void cero_zero_get_cost(const cero_zero *zero, cero_zero_cost *out);
+
 /* What was chosen, for the start of a run. */
 typedef struct cero_zero_summary {
     int stage;
@@ -69,10 +89,17 @@ typedef struct cero_zero_summary {
     const char *order; /* "global", "node", "local" */
     bool is_shared;    /* compute copies live once per node */
     int64_t unit_count;
-    int64_t
-        whole_units; /* of these, whole on every rank; stage 3: small, or cutting does not pay */
-    double bytes_per_step; /* that this rank sends in a step, without small messages */
+    int64_t whole_units;          /* whole on every rank; stage 3: small, or cutting does not pay */
+    double bytes_per_step;        /* that this rank sends in a step, without small messages */
+    double gradient_bytes;        /* of these, gradients, in the mean of ranks */
+    double gradient_bytes_global; /* what they would be in the order "global" */
 } cero_zero_summary;
+/* `cost` is what a step exchanges. Not collective. */
+void cero_zero_get_summary(const cero_zero *zero, const cero_zero_cost *cost,
+                           cero_zero_summary *out);
+
+/* True when every rank holds the compute copies of a unit whole. Not collective. */
+bool cero_zero_is_unit_whole(const cero_zero *zero, int64_t unit);
 
 /*
  * Addresses of compute copies and of gradients by parameter index. NULL for frozen parameters, and for what
@@ -112,6 +139,40 @@ CERO_NODISCARD cero_status cero_zero_weights_set(cero_zero *zero);
  */
 CERO_NODISCARD cero_status cero_zero_get_param(cero_zero *zero, int64_t param, int64_t begin,
                                                int64_t n, float *values);
+
+/* Moments of a parameter, and the optimizer's name of one; 0 for frozen parameters. Not collective. */
+int cero_zero_moment_count(const cero_zero *zero, int64_t param);
+const char *cero_zero_moment_name(const cero_zero *zero, int moment);
+/* Elements begin .. begin + n of a parameter whose moments this rank holds. Not collective. */
+void cero_zero_held_moment(const cero_zero *zero, int64_t param, int64_t *begin, int64_t *n);
+/*
+ * Writes what this rank holds of the range.
+ *
+ * Not collective.
+ * Errors: INVALID when the range is outside the parameter, or there is no such moment.
+ */
+CERO_NODISCARD cero_status cero_zero_set_moment(cero_zero *zero, int64_t param, int moment,
+                                                int64_t begin, int64_t n, const float *values);
+/*
+ * Collective: over comm; all ranks get all values.
+ * Errors:     INVALID as above; COMM, REMOTE.
+ */
+CERO_NODISCARD cero_status cero_zero_get_moment(cero_zero *zero, int64_t param, int moment,
+                                                int64_t begin, int64_t n, float *values);
+
+/* What a later step depends on besides weights and moments. */
+typedef struct cero_zero_counters {
+    int64_t applied;
+    int64_t skipped;
+    int64_t skipped_in_a_row;
+    double loss_scale; /* the loss scaler's four numbers */
+    int64_t scaler_iter;
+    int64_t scaler_last_overflow;
+    int64_t scaler_hysteresis_left;
+} cero_zero_counters;
+/* Not collective; all ranks set the same. */
+void cero_zero_get_counters(const cero_zero *zero, cero_zero_counters *out);
+void cero_zero_set_counters(cero_zero *zero, const cero_zero_counters *counters);
 
 /* The rooms' memory; NULL without rooms. Not collective. */
 void *cero_zero_arena(const cero_zero *zero);

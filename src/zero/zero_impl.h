@@ -13,9 +13,10 @@
 #include "optim/optimizer.h"
 #include "zero/zero.h"
 
-/* Elements whose block sums are held at once while taking the norm. */
 enum {
-    CERO_ZERO_NORM_SPAN = 1 << 20
+    CERO_ZERO_NORM_SPAN = 1 << 20, /* elements whose block sums are held at once for the norm */
+    CERO_ZERO_UNDER_WAY = 128, /* gathers started and not released; a transport has room for more */
+    CERO_ZERO_AHEAD = 32 /* gathers started ahead of their use, and half the units they pass */
 };
 
 /* Elements begin .. end of a range, which lie at index `at` of a state's memory. */
@@ -84,7 +85,11 @@ struct cero_zero {
         *refresh;           /* owned, [unit_count]: new copies of whole units; NULL entries: none */
     cero_exchange **spread; /* owned, [unit_count]: sums of all ranks, stage 0; NULL: none */
     unsigned char *refresh_state; /* owned, [unit_count], of enum cero_zero_refresh_state */
+    int64_t refresh_next;         /* first unit whose gather is still to be started */
+    int64_t refresh_count;        /* started and not released */
+    int64_t spread_next;
     double exchange_seconds;
+    cero_zero_cost cost; /* of a step, but for what programs gather */
 
     cero_optim *optim;
     cero_optim_segment *segments; /* owned, in canonical order */
@@ -129,6 +134,9 @@ void *cero_zero_copy_at(const cero_zero *zero, int64_t at);
 /* Borders of a range over the ranks: [size + 1], written. */
 void cero_zero_borders(const cero_zero *zero, int64_t unit, cero_zero_part part, int64_t *border);
 
+/* Where rank `rank` keeps its shard of a unit that is not whole: element of its copies' memory. */
+int64_t cero_zero_shard_at(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part);
+
 /* Elements that a rank sets aside for the shard border[0] .. border[1] of a range. */
 int64_t cero_zero_shard_room(const int64_t *border);
 
@@ -143,13 +151,30 @@ bool cero_zero_has_node_order(const cero_zero *zero);
 bool cero_zero_is_refreshed(const cero_zero *zero, int64_t unit);
 bool cero_zero_is_spread(const cero_zero *zero, int64_t unit);
 
+/* Errors: INVALID when elements begin .. begin + n are not all of the parameter's. */
+CERO_NODISCARD cero_status cero_zero_check_range(const cero_zero *zero, int64_t param,
+                                                 int64_t begin, int64_t n);
+
+/*
+ * Completes values, of elements first .. first + n of a range: every owner gives what it wrote there to all.
+ * Collective.
+ */
+CERO_NODISCARD cero_status cero_zero_share_values(cero_zero *zero, int64_t unit,
+                                                  cero_zero_part part, int64_t first, int64_t n,
+                                                  float *values);
+
+/* Counts what a step exchanges whatever the program (cost.c). Errors: NOMEM. */
+CERO_NODISCARD cero_status cero_zero_count(cero_zero *zero);
+
 /* Plans what goes between ranks outside programs. Collective. */
 CERO_NODISCARD cero_status cero_zero_create_exchanges(cero_zero *zero);
 void cero_zero_destroy_exchanges(cero_zero *zero);
 
 /*
  * New compute copies on their way to the ranks that hold them whole: start after an update, finish before a
- * unit is read (by the schedule's nodes, or all at once), release before the next update.
+ * unit is read (by the schedule's nodes, or all at once), release when backward begins to reduce: of the many
+ * exchanges until the next update a transport keeps only the latest apart. Release finishes what is not, and
+ * does nothing the second time.
  */
 CERO_NODISCARD cero_status cero_zero_refresh_start(cero_zero *zero);
 CERO_NODISCARD cero_status cero_zero_refresh_finish(cero_zero *zero, int64_t unit);

@@ -124,4 +124,22 @@ static inline void cases_dawdle(const cases_world *w, uint64_t seed)
     }
 }
 
+/* Runs the tests on all ranks. A rank whose test fails ends them all: the others would wait for it. */
+static inline int cases_run(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
+{
+    int failed = 0;
+
+    if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
+        return EXIT_FAILURE;
+    }
+    for (size_t i = 0; i < count && failed == 0; i++) {
+        failed = _cmocka_run_group_tests(tests[i].name, &tests[i], 1, NULL, NULL);
+    }
+    if (failed != 0) {
+        (void)MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    }
+    (void)MPI_Finalize();
+    return EXIT_SUCCESS;
+}
+
 #endif

@@ -7,6 +7,8 @@
 // RUN: np=1,2,3,4,6
 #include "mpi/exchange_cases.h"
 
+#include <mpi.h>
+
 typedef struct gather_case {
     uint64_t seed;
     size_t size; /* of an element */
@@ -244,10 +246,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_payload_of_all),
     };
 
-    if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
-        return EXIT_FAILURE;
-    }
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    (void)MPI_Finalize();
-    return failed;
+    return cases_run(argc, argv, tests, CERO_COUNT_OF(tests));
 }

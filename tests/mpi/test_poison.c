@@ -7,12 +7,12 @@
 #include "mpi/layouts.h"
 #include "unit/zero/toy.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
     STEPS = 3,
-    NUMEL = 500,
-    POISON = 0x7FC0CE20
+    NUMEL = 500
 };
 
 static void set_poison(bool is_on)
@@ -60,22 +60,22 @@ static cero_status keep_build(cero_graph *graph, const cero_model_shape *shape, 
     return cero_graph_status(graph);
 }
 
-/* How many elements of what lies where the parameters lay are the poison. */
-static int count_poison(void)
+/* How many elements of what lies where the parameters lay are NaNs. */
+static int count_nans(void)
 {
     int count = 0;
 
     for (int i = 0; i < 2; i++) {
         for (int k = 0; k < NUMEL; k++) {
-            uint32_t bits;
-            memcpy(&bits, (const char *)used[i] + (size_t)k * sizeof(bits), sizeof(bits));
-            count += bits == POISON ? 1 : 0;
+            float x;
+            memcpy(&x, (const char *)used[i] + (size_t)k * sizeof(x), sizeof(x));
+            count += isnan(x) ? 1 : 0;
         }
     }
     return count;
 }
 
-static int poison_after_a_step(bool is_poisoned)
+static int nans_after_a_step(bool is_poisoned)
 {
     static float given[2 * NUMEL];
     const void *data[] = {given, given};
@@ -98,7 +98,7 @@ static int poison_after_a_step(bool is_poisoned)
     }
     assert_ok(cero_engine_train_batch(engine, &batch, &stats));
     assert_int_equal(uses, 2);
-    int count = count_poison();
+    int count = count_nans();
     cero_engine_destroy(&engine);
     case_close(&w);
     return count;
@@ -107,8 +107,8 @@ static int poison_after_a_step(bool is_poisoned)
 static void test_released_parameters_are_nans(void **state)
 {
     CERO_UNUSED(state);
-    assert_int_equal(poison_after_a_step(false), 0);
-    assert_int_equal(poison_after_a_step(true), 2 * NUMEL);
+    assert_int_equal(nans_after_a_step(false), 0);
+    assert_int_equal(nans_after_a_step(true), 2 * NUMEL);
 }
 
 /* Losses and weights of a run; weights are the caller's. */

@@ -229,22 +229,26 @@ static void wait_for_steps(const char *path)
     fail_msg("%s did not grow", path);
 }
 
-/* SIGINT and SIGTERM end after the step at hand, with whole metrics and the model. */
+/* SIGINT, SIGTERM and SIGUSR1 end after the step at hand, with whole metrics and the model. */
 static void test_signals(void **state)
 {
-    static const int signals[] = {SIGINT, SIGTERM};
-    static const int codes[] = {0, 75};
+    static const struct {
+        int signal;
+        int code;
+        const char *text;
+    } cases[] = {{SIGINT, 0, "stopped by SIGINT"},
+                 {SIGTERM, 75, "stopped by SIGTERM"},
+                 {SIGUSR1, 75, "stopped by SIGUSR1"}};
 
     CERO_UNUSED(state);
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < CERO_COUNT_OF(cases); i++) {
         place p;
         place_open(&p);
         pid_t child = start(&p, &(words){.steps = "1000000"});
         wait_for_steps(files_in(p.dir, "run/metrics.jsonl"));
-        assert_int_equal(kill(child, signals[i]), 0);
-        assert_int_equal(command_wait(child), codes[i]);
-        command_expect_text(files_in(p.dir, "err"),
-                            i == 0 ? "stopped by SIGINT" : "stopped by SIGTERM");
+        assert_int_equal(kill(child, cases[i].signal), 0);
+        assert_int_equal(command_wait(child), cases[i].code);
+        command_expect_text(files_in(p.dir, "err"), cases[i].text);
         int64_t evaluations = 0;
         int64_t steps =
             command_read_lines(files_in(p.dir, "run/metrics.jsonl"), check_metrics, &evaluations);
@@ -277,7 +281,9 @@ static void test_full_disk(void **state)
         (void)snprintf(out, sizeof(out), "run%d", n);
         (void)snprintf(model, sizeof(model), "run%d/model/model.safetensors", n);
         assert_int_equal(setenv("CERO_FAULT", fault, 1), 0);
-        int code = command_wait(start(&p, &(words){.out = out}));
+        // Without clipping the log has no line between those of the metrics: its writes may fail.
+        int code =
+            command_wait(start(&p, &(words){.out = out, .more = {"--set", "gradient_clipping=0"}}));
         assert_int_equal(unsetenv("CERO_FAULT"), 0);
         if (cero_file_stat(files_in(p.dir, model), NULL) == CERO_FILE_REGULAR) {
             archive_open(files_in(p.dir, model), &a);

@@ -15,6 +15,9 @@
 
 enum {
     MAX_PATH = 4096,
+    // What a library adds to a window: Open MPI keeps a twentieth free and has a page for each rank.
+    LIBRARY_PART = 16,
+    LIBRARY_BYTES = 64 << 10,
     POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE of Linux 5.14; an older kernel answers EINVAL */
 };
 
@@ -90,17 +93,17 @@ static cero_status check_space(cero_comm *comm, const cero_comm_buffer_params *p
                 ((unsigned long long)all[r].nbytes + CERO_MEM_ALIGNMENT + page - 1) / page * page;
         }
     }
+    sum += sum / LIBRARY_PART + LIBRARY_BYTES + page * (unsigned long long)comm->node_size[node];
     find_window_folder(cero_mpi_of(comm)->own, folder, sizeof(folder));
     if (folder[0] == '\0' || statvfs(folder, &fs) != 0) {
         return CERO_OK;
     }
     unsigned long long room = (unsigned long long)fs.f_bavail * fs.f_frsize;
-    CERO_CHECK(
-        sum <= room, CERO_ERR_NOMEM,
-        "no shared memory for %s: the ranks of this node ask for %llu bytes, and %llu are free "
-        "in %s; enlarge it (mount -o remount,size=... %s, or docker run --shm-size=...) or "
-        "set cero.transport to \"mpi\"",
-        p->what, sum, room, folder, folder);
+    CERO_CHECK(sum <= room, CERO_ERR_NOMEM,
+               "no shared memory for %s: the ranks of this node need %llu bytes, and %llu are free "
+               "in %s; enlarge it (mount -o remount,size=... %s, or docker run --shm-size=...) or "
+               "do without (--no-shared-memory)",
+               p->what, sum, room, folder, folder);
     return CERO_OK;
 }
 
@@ -127,13 +130,6 @@ static cero_status touch(const char *what, char *data, size_t nbytes)
     return CERO_OK;
 }
 
-static char *align(void *address)
-{
-    size_t over = (uintptr_t)address % CERO_MEM_ALIGNMENT;
-
-    return (char *)address + (over == 0 ? 0 : CERO_MEM_ALIGNMENT - over);
-}
-
 /*
  * Allocates the window over the node. Parts lie apart, each local to its rank and page aligned; one per node is
  * a single block, of which each rank brings a piece. A window may begin between two cache lines, and does so
@@ -158,13 +154,13 @@ static cero_status allocate(mpi_buffer *b, const cero_comm_buffer_params *p)
     }
     (void)MPI_Info_free(&info);
     CERO_TRY(cero_mpi_check(code, "allocating shared memory"));
+    CERO_TRY_MPI(MPI_Win_set_errhandler(b->window, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
+    // Loads and stores alone reach the memory; the epoch stays open for as long as the window lives.
+    CERO_TRY_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, b->window), "MPI_Win_lock_all");
     for (int r = 0; r < comm->node_size[node]; r++) {
-        MPI_Aint size;
-        int unit;
-        CERO_TRY_MPI(MPI_Win_shared_query(b->window, p->is_one_per_node ? 0 : r, &size, &unit,
-                                          (void *)&b->peer[r]),
-                     "finding shared memory");
-        b->peer[r] = align(b->peer[r]);
+        b->peer[r] = cero_mpi_window_at(b->window, p->is_one_per_node ? 0 : r);
+        CERO_CHECK(b->peer[r] != NULL, CERO_ERR_COMM, "the memory of local rank %d is not shared",
+                   r);
     }
     b->base.data = b->peer[local];
     return CERO_OK;
@@ -195,7 +191,7 @@ static cero_status create_window(mpi_buffer *b, const cero_comm_buffer_params *p
     bool is_window = is_shared(comm);
     CERO_TRY(cero_comm_agree(comm, is_window ? check_space(comm, p, all) : CERO_OK));
     if (is_window) {
-        st = allocate(b, p);
+        st = cero_mpi_end(allocate(b, p));
         if (st == CERO_OK) {
             st = touch(p->what, (char *)b->base.data + part_begin(comm, p, all),
                        (size_t)mine.nbytes);
@@ -238,7 +234,8 @@ static void free_buffer(mpi_buffer *b)
     if (b == NULL) {
         return;
     }
-    if (b->window != MPI_WIN_NULL) {
+    if (b->window != MPI_WIN_NULL && cero_mpi_process_get()->status == CERO_OK) {
+        (void)MPI_Win_unlock_all(b->window);
         (void)MPI_Win_free(&b->window);
         b->base.data = NULL;
     }
@@ -269,8 +266,26 @@ cero_status cero_mpi_buffer_create(cero_comm *comm, const cero_comm_buffer_param
     return CERO_OK;
 }
 
+/* True when all ranks of the node came here too. */
+static bool meet(cero_comm *comm)
+{
+    cero_mpi *mpi = cero_mpi_of(comm);
+    cero_comm_event *event = cero_comm_record(comm, "free buffer", 0);
+    MPI_Request request;
+
+    if (cero_mpi_usable() != CERO_OK) {
+        return false;
+    }
+    cero_status st = cero_mpi_check(MPI_Ibarrier(mpi->node, &request), "MPI_Ibarrier");
+    if (st == CERO_OK) {
+        st = cero_mpi_wait_all(comm, 1, &request, -1, event);
+    }
+    event->state = 'd';
+    return cero_mpi_end(st) == CERO_OK;
+}
+
 /*
- * Freeing a window waits for the node without looking at the clock, so all ranks meet first where a failed peer
+ * Freeing a window waits for the node without looking at the clock, so its ranks meet first where a failed peer
  * is noticed; after a failure the window stays until the process ends.
  */
 void cero_mpi_buffer_destroy(cero_comm_buffer *buffer)
@@ -278,9 +293,8 @@ void cero_mpi_buffer_destroy(cero_comm_buffer *buffer)
     mpi_buffer *b = (mpi_buffer *)buffer;
     cero_comm *comm = buffer->comm;
 
-    if (comm->size > 1 && comm->has_shared_memory &&
-        (cero_mpi_of(comm)->is_broken || comm->ops->barrier(comm) != CERO_OK)) {
-        b->window = MPI_WIN_NULL;
+    if (b->window != MPI_WIN_NULL && !meet(comm)) {
+        b->window = MPI_WIN_NULL; // MPI is not called any more
     }
     free_buffer(b);
 }

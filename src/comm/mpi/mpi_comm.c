@@ -148,22 +148,20 @@ static cero_status allocate(MPI_Comm mpi_comm, cero_mpi_job *job, const cero_com
     return fill(comm, params);
 }
 
-/*
- * Takes `mpi_comm`, and a reference to the job. After COMM nobody knows what the other ranks do, and MPI is not
- * called again; other failures are those of all ranks.
- */
+/* Takes `mpi_comm`, and a reference to the job. */
 static cero_status build(MPI_Comm mpi_comm, cero_mpi_job *job, const cero_comm_params *params,
                          cero_comm **out)
 {
     cero_comm *comm = NULL;
+    bool is_sound;
     cero_status st = allocate(mpi_comm, job, params, &comm);
 
     st = cero_mpi_agree(mpi_comm, params->timeout_seconds, st);
-    st = st == CERO_OK ? share(comm) : st;
+    st = cero_mpi_end_creation(st == CERO_OK ? share(comm) : st, &is_sound);
     if (st != CERO_OK) {
         if (comm != NULL) {
-            take_apart(cero_mpi_of(comm), st != CERO_ERR_COMM);
-        } else if (st != CERO_ERR_COMM) {
+            take_apart(cero_mpi_of(comm), is_sound);
+        } else if (is_sound) {
             (void)MPI_Comm_free(&mpi_comm);
         }
         cero_comm_destroy(&comm);
@@ -179,18 +177,16 @@ static cero_status build(MPI_Comm mpi_comm, cero_mpi_job *job, const cero_comm_p
 cero_status cero_mpi_comm_create(MPI_Comm comm, const cero_comm_params *params, cero_comm **out)
 {
     cero_mpi_job *job;
+    bool is_sound;
 
-    cero_status st = cero_mpi_job_create(comm, params, &job);
+    cero_status st = cero_mpi_end_creation(cero_mpi_job_create(comm, params, &job), &is_sound);
     if (st != CERO_OK) {
-        if (st != CERO_ERR_COMM) {
+        if (is_sound) {
             (void)MPI_Comm_free(&comm);
         }
         return st;
     }
     st = build(comm, job, params, out);
-    if (st == CERO_ERR_COMM) {
-        cero_mpi_break(st);
-    }
     cero_mpi_job_release(job);
     return st;
 }
@@ -199,11 +195,10 @@ cero_status cero_mpi_comm_create(MPI_Comm comm, const cero_comm_params *params, 
 static cero_status split(cero_comm *comm, int color, int key, MPI_Comm *child)
 {
     cero_mpi *mpi = cero_mpi_of(comm);
-    MPI_Request request;
+    cero_comm_event *event = cero_comm_record(comm, "split", 0);
 
-    CERO_TRY(cero_mpi_usable());
-    CERO_TRY_MPI(MPI_Ibarrier(mpi->comm, &request), "MPI_Ibarrier");
-    CERO_TRY(cero_mpi_wait_all(comm, 1, &request, -1, cero_comm_record(comm, "split", 0)));
+    CERO_TRY(cero_mpi_barrier(comm));
+    event->state = 'd';
     CERO_TRY_MPI(MPI_Comm_split(mpi->comm, color < 0 ? MPI_UNDEFINED : color, key, child),
                  "MPI_Comm_split");
     if (*child != MPI_COMM_NULL) {
@@ -224,8 +219,7 @@ static cero_status mpi_split(cero_comm *comm, int color, int key, cero_comm **ou
         *out = NULL;
         return CERO_OK;
     }
-    cero_status st = build(child, mpi->job, &params, out);
-    return st == CERO_ERR_COMM ? cero_mpi_break(st) : st;
+    return build(child, mpi->job, &params, out);
 }
 
 static void mpi_destroy(cero_comm *comm)
@@ -234,7 +228,7 @@ static void mpi_destroy(cero_comm *comm)
     cero_mpi_job *job = mpi->job;
 
     unlink_from_process(mpi);
-    take_apart(mpi, cero_mpi_meet(job));
+    take_apart(mpi, cero_mpi_meet(job, mpi->comm, mpi->job_rank, comm->timeout));
     cero_mpi_job_release(job);
     cero_mpi_leave();
 }
@@ -258,12 +252,9 @@ static void mpi_poll(cero_comm *comm)
 
 static void mpi_fail(cero_comm *comm, cero_status status, const char *message)
 {
-    cero_mpi_process *p = cero_mpi_process_get();
-    int rank = cero_mpi_of(comm)->job->rank;
-
-    if (p->status == CERO_OK) {
-        p->failed_rank = p->failed_rank < 0 || rank < p->failed_rank ? rank : p->failed_rank;
-        CERO_UNUSED(message);
+    CERO_UNUSED(comm);
+    CERO_UNUSED(message);
+    if (cero_mpi_process_get()->status == CERO_OK) {
         (void)cero_mpi_break(status);
     }
 }

@@ -7,9 +7,9 @@
  * others have: nothing is copied between near ranks. Such a dest is written only when all ranks of the node
  * have started the exchange, since until then one of them may still read what it holds.
  */
-#include "comm/mpi/mpi_exchange.h"
+#include "comm/mpi/mpi_exchange_impl.h"
 
-/* Ranges to copy from one near rank: first its own part, then those it receives for the node. */
+/* Ranges to copy from one near rank, in the order of x->near: first its own part, then those it receives for the node. */
 typedef struct gather_near {
     int rank;
     int first; /* of copies */
@@ -79,11 +79,12 @@ static bool copy_near(mpi_gather *g)
 
     for (int k = 0; k < x->near_count; k++) {
         gather_near *n = &g->near[k];
-        if (!n->is_own_copied && cero_mpi_has_flag(x, n->rank, CERO_MPI_READY)) {
+        if (!n->is_own_copied && x->near[k].is_ready) {
             copy_range(g, n->first, n->own_count);
             n->is_own_copied = true;
         }
-        if (!n->is_landed_copied && cero_mpi_has_flag(x, n->rank, CERO_MPI_LANDED)) {
+        if (!n->is_landed_copied && x->near[k].is_ready &&
+            cero_mpi_has_flag(x, n->rank, CERO_MPI_LANDED)) {
             copy_range(g, n->first + n->own_count, n->landed_count);
             n->is_landed_copied = true;
         }
@@ -240,7 +241,7 @@ static cero_status plan_gather(mpi_gather *g)
         g->own.nbytes = 0;
     }
     for (int k = 0; k < x->near_count; k++) {
-        plan_near(g, &g->near[k], x->near[k]);
+        plan_near(g, &g->near[k], x->near[k].rank);
     }
     plan_messages(g);
     return CERO_OK;

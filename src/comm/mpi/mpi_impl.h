@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 
 enum {
-    CERO_MPI_SLOTS = 64,    /* exchanges whose flags are kept apart; see cero_mpi_control */
+    CERO_MPI_SLOTS = 256,   /* exchanges under way at once: those of a model with as many units */
     CERO_MPI_MESSAGE = 480, /* characters of a failed rank's message */
     /* Tags: those of send and recv are below 1000. */
     CERO_MPI_TAG_EXCHANGE = 2000 /* and up to 2000 + CERO_MPI_SLOTS: exchange id % CERO_MPI_SLOTS */
@@ -38,6 +38,7 @@ typedef struct cero_mpi_control {
     _Alignas(64) _Atomic int64_t ready[CERO_MPI_SLOTS]; /* input may be read */
     _Atomic int64_t landed[CERO_MPI_SLOTS]; /* what this rank received for its node may be read */
     _Atomic int64_t done[CERO_MPI_SLOTS];   /* this rank reads no peer's memory any more */
+    char label[CERO_MPI_SLOTS][CERO_COMM_MAX_NAME]; /* which exchange it is; written before ready */
 } cero_mpi_control;
 
 /*
@@ -132,6 +133,13 @@ typedef struct cero_mpi_process {
     cero_status failed_status;
     char failed_message[CERO_MPI_MESSAGE];
     double pumped; /* when a poll last looked for messages, seconds */
+    /*
+     * What MPI may write to, or read, after a wait was given up, and so is never on a stack: operations of which
+     * one is there at a time use it.
+     */
+    int64_t number[2];
+    MPI_Comm copy;
+    void *memory; /* owned, and never freed */
 } cero_mpi_process;
 
 cero_mpi_process *cero_mpi_process_get(void);
@@ -166,7 +174,7 @@ CERO_NODISCARD cero_status cero_mpi_wait_all(cero_comm *comm, int count, MPI_Req
 
 /*
  * Waits for one request while a communicator is made: for `seconds` (negative: for ever), without a peer that
- * could be named. Errors: COMM.
+ * could be named. Errors: COMM, REMOTE when a rank of another job failed; both break the process.
  */
 CERO_NODISCARD cero_status cero_mpi_wait_plain(MPI_Request *request, double seconds,
                                                const char *what);
@@ -178,10 +186,10 @@ CERO_NODISCARD cero_status cero_mpi_min(MPI_Comm comm, double seconds, int64_t *
 CERO_NODISCARD cero_status cero_mpi_agree(MPI_Comm comm, double seconds, cero_status local);
 
 /*
- * Waits until all ranks of the job came here, quietly: false when one does not, or the process is broken; it is
- * then.
+ * Waits until all ranks of comm came here, quietly: false when one does not, or the process is broken; it is
+ * then. job_rank: their numbers in the job; NULL: the same.
  */
-bool cero_mpi_meet(cero_mpi_job *job);
+bool cero_mpi_meet(cero_mpi_job *job, MPI_Comm comm, const int *job_rank, double timeout);
 
 /* Lets the started exchanges of all communicators advance. */
 void cero_mpi_advance(void);
@@ -197,6 +205,12 @@ cero_status cero_mpi_break(cero_status status);
 
 /* Passes OK on; anything else through cero_mpi_break. */
 cero_status cero_mpi_end(cero_status status);
+
+/*
+ * Passes on what a communicator's maker returns: a failure of MPI, after which nobody knows what the other ranks
+ * do, through cero_mpi_break. True in *is_sound when ranks can go on together.
+ */
+cero_status cero_mpi_end_creation(cero_status status, bool *is_sound);
 
 /*
  * Jobs, in mpi_job.c. Collective over comm, of which it makes a duplicate; all ranks are there. The caller has
@@ -232,7 +246,7 @@ void cero_mpi_tell(cero_status status, const char *message);
 /* Monotonic nanoseconds. */
 int64_t cero_mpi_now(void);
 
-/* The error of a wait without a sign of life, in mpi_report.c. Returns COMM. */
+/* The error of a wait without a sign of life, in mpi_report.c: COMM on the rank that reports, else REMOTE. */
 cero_status cero_mpi_report(cero_comm *comm, int peer, int64_t begun, const cero_comm_event *event);
 
 /* Shared memory and nodes, in mpi_node.c. */

@@ -144,12 +144,15 @@ static void take_answer(cero_mpi_job *job, int rank, const answer *a)
     }
 }
 
-/* The lowest rank that failed is the one that is named. */
+/* The lowest rank that failed is the one that is named; before those that pass on another job's failure. */
 static void take_failure(int rank, cero_status status, const char *message)
 {
     cero_mpi_process *p = cero_mpi_process_get();
+    bool is_passed_on = status == CERO_ERR_REMOTE;
+    bool was_passed_on = p->failed_status == CERO_ERR_REMOTE;
 
-    if (p->failed_rank < 0 || rank < p->failed_rank) {
+    if (p->failed_rank < 0 || (was_passed_on && !is_passed_on) ||
+        (was_passed_on == is_passed_on && rank < p->failed_rank)) {
         p->failed_rank = rank;
         p->failed_status = status;
         (void)snprintf(p->failed_message, sizeof(p->failed_message), "%s", message);
@@ -214,10 +217,9 @@ bool cero_mpi_pump(void)
     cero_mpi_process *p = cero_mpi_process_get();
 
     for (cero_mpi_job *job = p->jobs; job != NULL; job = job->next) {
+        // Also when this rank failed: others may have in the same moment.
         look_at_pages(job);
-        if (p->status == CERO_OK) {
-            look_for_messages(job);
-        }
+        look_for_messages(job);
     }
     return p->failed_rank < 0;
 }
@@ -334,6 +336,9 @@ static cero_status find_pages(cero_mpi_job *job, const cero_comm_params *params)
 
 static void free_memory(cero_mpi_job *job)
 {
+    if (job == NULL) {
+        return;
+    }
     cero_delete(job->node_of);
     cero_delete(job->page);
     cero_delete(job->peer);
@@ -342,38 +347,56 @@ static void free_memory(cero_mpi_job *job)
     cero_delete(job);
 }
 
-static cero_status set_up(cero_mpi_job *job, MPI_Comm comm, const cero_comm_params *params)
+/* Windows and the communicator of a job that ends soundly on all ranks. */
+static void give_back(cero_mpi_job *job)
 {
-    double timeout = params->timeout_seconds;
-
-    CERO_TRY(cero_mpi_agree(comm, timeout, allocate(job)));
-    CERO_TRY_MPI(MPI_Comm_dup(comm, &job->comm), "MPI_Comm_dup");
-    CERO_TRY(cero_mpi_find_nodes(job->comm, params, job->node_of));
-    CERO_TRY(find_pages(job, params));
-    return cero_mpi_agree(job->comm, timeout, allocate_peers(job));
+    cero_mpi_window_destroy(&job->node, &job->window);
+    if (job->comm != MPI_COMM_NULL) {
+        (void)MPI_Comm_free(&job->comm);
+    }
 }
 
-cero_status cero_mpi_job_create(MPI_Comm comm, const cero_comm_params *params, cero_mpi_job **out)
+static cero_status start(MPI_Comm comm, const cero_comm_params *params, cero_mpi_job **out)
 {
-    cero_mpi_process *p = cero_mpi_process_get();
     cero_mpi_job *job = cero_new(1, sizeof(*job));
 
     if (job == NULL) {
         return CERO_FAIL(CERO_ERR_NOMEM, "no memory for a communicator");
     }
+    *out = job;
     job->comm = MPI_COMM_NULL;
     job->node = MPI_COMM_NULL;
     job->window = MPI_WIN_NULL;
     job->timeout = params->timeout_seconds;
-    (void)MPI_Comm_rank(comm, &job->rank);
-    (void)MPI_Comm_size(comm, &job->size);
-    cero_status st = set_up(job, comm, params);
+    job->references = 1;
+    CERO_TRY_MPI(MPI_Comm_rank(comm, &job->rank), "MPI_Comm_rank");
+    CERO_TRY_MPI(MPI_Comm_size(comm, &job->size), "MPI_Comm_size");
+    return allocate(job);
+}
+
+static cero_status set_up(cero_mpi_job *job, MPI_Comm comm, const cero_comm_params *params)
+{
+    CERO_TRY_MPI(MPI_Comm_dup(comm, &job->comm), "MPI_Comm_dup");
+    CERO_TRY(cero_mpi_find_nodes(job->comm, params, job->node_of));
+    CERO_TRY(find_pages(job, params));
+    return cero_mpi_agree(job->comm, params->timeout_seconds, allocate_peers(job));
+}
+
+cero_status cero_mpi_job_create(MPI_Comm comm, const cero_comm_params *params, cero_mpi_job **out)
+{
+    cero_mpi_process *p = cero_mpi_process_get();
+    cero_mpi_job *job = NULL;
+    bool is_sound;
+
+    cero_status st = cero_mpi_agree(comm, params->timeout_seconds, start(comm, params, &job));
+    st = cero_mpi_end_creation(st == CERO_OK ? set_up(job, comm, params) : st, &is_sound);
     if (st != CERO_OK) {
-        cero_mpi_window_destroy(&job->node, &job->window);
+        if (is_sound && job != NULL) {
+            give_back(job);
+        }
         free_memory(job);
         return st;
     }
-    job->references = 1;
     job->next = p->jobs;
     p->jobs = job;
     cero_mpi_show(0, false);
@@ -418,11 +441,10 @@ void cero_mpi_job_release(cero_mpi_job *job)
     if (--job->references > 0) {
         return;
     }
-    bool is_left = cero_mpi_meet(job) && drain(job);
+    bool is_left = cero_mpi_meet(job, job->comm, NULL, job->timeout) && drain(job);
     unlink_job(job);
     if (is_left) {
-        cero_mpi_window_destroy(&job->node, &job->window);
-        (void)MPI_Comm_free(&job->comm);
+        give_back(job);
     } else if (job->has_remote) {
         job->next = cero_mpi_process_get()->kept;
         cero_mpi_process_get()->kept = job;

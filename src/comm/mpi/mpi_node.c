@@ -50,7 +50,7 @@ cero_status cero_mpi_find_nodes(MPI_Comm comm, const cero_comm_params *params, i
     CERO_TRY(find_leader(comm, params, rank, &leader));
     CERO_TRY_MPI(MPI_Iallgather(&leader, 1, MPI_INT, node, 1, MPI_INT, comm, &request),
                  "MPI_Iallgather");
-    CERO_TRY(cero_mpi_wait_plain(&request, params->timeout_seconds, "finding the nodes"));
+    CERO_TRY(cero_mpi_wait_plain(&request, params->timeout_seconds, "find the nodes"));
     // A leader is the first rank of its node: what stands at its place is its node's number already.
     for (int r = 0; r < size; r++) {
         node[r] = node[r] == r ? count++ : node[node[r]];

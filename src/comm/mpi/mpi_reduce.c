@@ -7,7 +7,7 @@
  * node's sum; one rank of each other node serves the owner, that is, adds its node's contributions to the part
  * and sends the sum, rounded to their dtype.
  */
-#include "comm/mpi/mpi_exchange.h"
+#include "comm/mpi/mpi_exchange_impl.h"
 
 /* One summand: in a near rank's memory, or from a stream. */
 typedef struct reduce_term {
@@ -290,7 +290,7 @@ static cero_status plan_reduce(mpi_reduce *r)
 
     CERO_CHECK(!is_by_node || comm->has_shared_memory, CERO_ERR_INVALID,
                "%s: adding gradients by node needs memory that the ranks of a node share; set "
-               "cero.gradient_order to \"global\" or cero.transport to \"auto\"",
+               "cero.gradient_order to \"global\", or leave out --no-shared-memory",
                x->base.name);
     CERO_TRY(cero_mpi_exchange_prepare(x));
     r->term = cero_new(size, sizeof(*r->term));

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    TEXT_LIMIT = 7000 /* bytes of the table: a message has room for 8192 */
+    TEXT_LIMIT = 6000 /* bytes after which no rank begins; a message has room for 8192 */
 };
 
 /* The newest entry of a ring; NULL without one. */
@@ -90,7 +90,7 @@ static void write_table(const cero_comm *comm, int culprit, cero_text *text)
         for (int i = 0; i < comm->size; i++) {
             int rank = mpi->job_rank[i];
             int its_turn = rank == culprit ? 0 : rank == mpi->job->rank ? 1 : 2;
-            if (its_turn == turn && text->length < TEXT_LIMIT / 2 && !text->has_failed) {
+            if (its_turn == turn && text->length < TEXT_LIMIT && !text->has_failed) {
                 write_rank(mpi->job, rank, text);
                 left--;
             }
@@ -120,8 +120,9 @@ cero_status cero_mpi_report(cero_comm *comm, int peer, int64_t life, const cero_
     } else {
         (void)snprintf(who, sizeof(who), "; rank %d reports what each rank did last", reporter);
     }
+    // One rank of a node speaks for all that gave up: the others heard of it.
     cero_status st = CERO_FAIL(
-        CERO_ERR_COMM,
+        reporter == mpi->job->rank ? CERO_ERR_COMM : CERO_ERR_REMOTE,
         "no sign of life from rank %d for %g s while waiting in %s (operation %lld)%s%s%s", culprit,
         comm->timeout, event->name, (long long)event->sequence, itself, who,
         table.data != NULL ? table.data : "");

@@ -6,6 +6,7 @@
  * hours behind a rank that works, and ends after the timeout when nobody on the way to it does.
  */
 #include "base/clock.h"
+#include "base/log.h"
 #include "comm/mpi/mpi_impl.h"
 
 #include <sched.h>
@@ -13,15 +14,16 @@
 #include <string.h>
 #include <time.h>
 
+/* Nanoseconds but for the counts. */
 enum {
-    SPINS = 20,                 /* turns before the core is offered to others: ranks may share it */
-    YIELD_NANOSECONDS = 500000, /* of waiting before turns become naps */
-    LEAST_NAP = 20000,
-    LONGEST_NAP = 100000,
-    LOOK_NANOSECONDS = 5000000, /* from one look at the peers' life to the next */
-    ASK_NANOSECONDS =
-        250000000, /* from one question to the next; in a large job it grows by as much for */
-    ASK_RANKS = 16 /* so many ranks that are asked */
+    SPINS = 20,           /* turns before the core is offered to others: ranks may share it */
+    YIELD = 500000,       /* of waiting before turns become naps */
+    LEAST_NAP = 20000,    /* at first */
+    LONGEST_NAP = 100000, /* later */
+    LOOK = 5000000,       /* from one look at the peers' life to the next */
+    ASK = 250000000,      /* from one question to the next, and as much more */
+    ASK_RANKS = 16,       /* for each so many ranks that are asked */
+    AWAY = 500000000      /* a turn takes less unless this process is stopped */
 };
 
 cero_status cero_mpi_check(int code, const char *what)
@@ -75,6 +77,9 @@ cero_status cero_mpi_break(cero_status status)
     if (status == CERO_ERR_REMOTE) {
         pass_on_remote(message);
     } else {
+        // Among ranks that tell in the same moment the lowest is the one that is named, this one included.
+        int rank = p->jobs != NULL ? p->jobs->rank : -1;
+        p->failed_rank = p->failed_rank < 0 || rank < p->failed_rank ? rank : p->failed_rank;
         cero_mpi_tell(status, message);
     }
     set_broken(status, message);
@@ -86,10 +91,21 @@ cero_status cero_mpi_end(cero_status status)
     return CERO_LIKELY(status == CERO_OK) ? CERO_OK : cero_mpi_break(status);
 }
 
+cero_status cero_mpi_end_creation(cero_status status, bool *is_sound)
+{
+    cero_status st = status == CERO_ERR_COMM ? cero_mpi_break(status) : status;
+
+    *is_sound = cero_mpi_process_get()->status == CERO_OK;
+    return st;
+}
+
 static cero_status remote_failure(void)
 {
     const cero_mpi_process *p = cero_mpi_process_get();
 
+    if (p->failed_status == CERO_ERR_REMOTE) {
+        return CERO_FAIL(CERO_ERR_REMOTE, "%s", p->failed_message);
+    }
     return CERO_FAIL(CERO_ERR_REMOTE, "rank %d failed (%s): %s", p->failed_rank,
                      cero_status_name(p->failed_status), p->failed_message);
 }
@@ -112,6 +128,9 @@ typedef struct waiting {
     int peer; /* in the job; -1: any */
     double timeout;
     int64_t begun;
+    int64_t turned; /* when the loop last went round */
+    int64_t left;   /* this process was stopped itself from here, */
+    int64_t back;   /* to here */
     int64_t life;
     int64_t looked;
     int64_t asked;
@@ -142,7 +161,7 @@ static void look_at(waiting *w, int rank, bool is_time_to_ask)
 static void look(waiting *w, int64_t now)
 {
     int64_t asked_ranks = w->peer >= 0 ? 1 : w->size;
-    int64_t pause = ASK_NANOSECONDS * (1 + asked_ranks / ASK_RANKS);
+    int64_t pause = ASK * (1 + asked_ranks / ASK_RANKS);
     bool is_time_to_ask = w->job->has_remote && now - w->asked >= pause;
 
     w->looked = now;
@@ -157,14 +176,27 @@ static void look(waiting *w, int64_t now)
     cero_mpi_show(w->life, true);
 }
 
+/* Time in which this process did not run (stopped with all others, from a terminal) says nothing of them. */
+static int64_t silence(const waiting *w, int64_t now)
+{
+    int64_t left = w->left > w->life ? w->left : w->life;
+
+    return now - w->life - (w->back > left ? w->back - left : 0);
+}
+
 static bool is_silent(waiting *w)
 {
     int64_t now = cero_mpi_now();
 
-    if (now - w->looked >= LOOK_NANOSECONDS) {
+    if (now - w->turned > AWAY) {
+        w->left = w->turned;
+        w->back = now;
+    }
+    w->turned = now;
+    if (now - w->looked >= LOOK) {
         look(w, now);
     }
-    return w->timeout >= 0.0 && (double)(now - w->life) * 1e-9 > w->timeout;
+    return w->timeout >= 0.0 && (double)silence(w, now) * 1e-9 > w->timeout;
 }
 
 /* A short spin for what comes at once, then the core for whoever needs it, then naps. */
@@ -177,7 +209,7 @@ static void pause_turn(waiting *w)
         return;
     }
     int64_t since = cero_mpi_now() - w->begun;
-    if (since < YIELD_NANOSECONDS) {
+    if (since < YIELD) {
         (void)sched_yield();
         return;
     }
@@ -188,6 +220,7 @@ static void pause_turn(waiting *w)
 static void begin(waiting *w)
 {
     w->begun = cero_mpi_now();
+    w->turned = w->begun;
     w->life = w->begun;
     w->looked = w->begun;
     w->asked = w->begun;
@@ -212,6 +245,7 @@ cero_status cero_mpi_wait(cero_comm *comm, cero_mpi_test test, void *context, in
                  .peer = peer >= 0 ? mpi->job_rank[peer] : -1,
                  .timeout = comm->timeout};
 
+    (void)cero_mpi_pump();
     CERO_TRY(cero_mpi_usable());
     if (test(context, &st) && st == CERO_OK) {
         return CERO_OK;
@@ -219,17 +253,16 @@ cero_status cero_mpi_wait(cero_comm *comm, cero_mpi_test test, void *context, in
     begin(&w);
     event->state = 'w';
     while (st == CERO_OK) {
-        if (!cero_mpi_pump()) {
-            st = remote_failure();
-            break;
-        }
+        bool is_well = cero_mpi_pump();
         cero_mpi_advance();
+        // What has come has come, whoever failed since.
         if (test(context, &st)) {
             break;
         }
-        if (st == CERO_OK && is_silent(&w)) {
+        if (st == CERO_OK && !is_well) {
+            st = remote_failure();
+        } else if (st == CERO_OK && is_silent(&w)) {
             st = cero_mpi_report(comm, peer, w.life, event);
-            break;
         }
         pause_turn(&w);
     }
@@ -271,19 +304,21 @@ cero_status cero_mpi_wait_plain(MPI_Request *request, double seconds, const char
         if (is_done) {
             return CERO_OK;
         }
-        (void)cero_mpi_pump();
+        if (!cero_mpi_pump()) {
+            return cero_mpi_break(remote_failure());
+        }
         if (seconds >= 0.0 && cero_clock_now() - begun > seconds) {
             break;
         }
         (void)sched_yield();
-        if (cero_clock_now() - begun > YIELD_NANOSECONDS * 1e-9) {
+        if (cero_clock_now() - begun > YIELD * 1e-9) {
             (void)nanosleep(&nap, NULL);
         }
     }
-    return CERO_FAIL(CERO_ERR_COMM,
-                     "not all ranks came within %g s to %s; look at what the others do, or whether "
-                     "one ended",
-                     seconds, what);
+    return cero_mpi_break(CERO_FAIL(
+        CERO_ERR_COMM,
+        "not all ranks came within %g s to %s; look at what the others do, or whether one ended",
+        seconds, what));
 }
 
 cero_status cero_mpi_min(MPI_Comm comm, double seconds, int64_t *value)
@@ -308,13 +343,14 @@ cero_status cero_mpi_agree(MPI_Comm comm, double seconds, cero_status local)
     return CERO_OK;
 }
 
-bool cero_mpi_meet(cero_mpi_job *job)
+bool cero_mpi_meet(cero_mpi_job *job, MPI_Comm comm, const int *job_rank, double timeout)
 {
     MPI_Request request;
-    waiting w = {.job = job, .size = job->size, .peer = -1, .timeout = job->timeout};
+    waiting w = {.job = job, .job_rank = job_rank, .peer = -1, .timeout = timeout};
     int is_done = 0;
     bool is_good = cero_mpi_process_get()->status == CERO_OK && cero_mpi_pump() &&
-                   MPI_Ibarrier(job->comm, &request) == MPI_SUCCESS;
+                   MPI_Comm_size(comm, &w.size) == MPI_SUCCESS &&
+                   MPI_Ibarrier(comm, &request) == MPI_SUCCESS;
 
     begin(&w);
     while (is_good && !is_done) {
@@ -323,7 +359,8 @@ bool cero_mpi_meet(cero_mpi_job *job)
         pause_turn(&w);
     }
     cero_mpi_show(0, false);
-    if (!is_good) {
+    if (!is_good && cero_mpi_process_get()->status == CERO_OK) {
+        cero_log(CERO_LOG_WARN, "comm", "not all ranks came to destroy their communicator");
         set_broken(CERO_ERR_COMM, "not all ranks came to destroy their communicator");
     }
     return is_good;

@@ -11,18 +11,24 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     MESSAGE_LIMIT = 1 << 30,
     LEAST_MESSAGE = 8, /* one integer of a sum */
-    ABORT_SECONDS = 10
+    ABORT_SECONDS = 10,
+    READ_NANOSECONDS = 300000000
 };
 
 #define DEFAULT_TIMEOUT 60.0
 
 static cero_mpi_process process = {.failed_rank = -1};
+
+/* MPI was entered, found to be a world of one, and left. */
+static bool is_alone;
 
 cero_mpi_process *cero_mpi_process_get(void)
 {
@@ -143,7 +149,6 @@ static cero_status read_params(const cero_comm_params *params, cero_comm_params 
 static cero_status create_over(MPI_Comm comm, const cero_comm_params *params, cero_comm **out)
 {
     cero_comm_params p;
-    MPI_Comm copy = MPI_COMM_NULL;
     MPI_Request request;
     int size;
 
@@ -152,10 +157,11 @@ static cero_status create_over(MPI_Comm comm, const cero_comm_params *params, ce
     if (size == 1) {
         return cero_comm_create_self(out);
     }
-    CERO_TRY_MPI(MPI_Comm_idup(comm, &copy, &request), "MPI_Comm_idup");
-    CERO_TRY(cero_mpi_wait_plain(&request, p.timeout_seconds, "making a communicator"));
-    CERO_TRY_MPI(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    return cero_mpi_comm_create(copy, &p, out);
+    CERO_TRY_MPI(MPI_Comm_idup(comm, &process.copy, &request), "MPI_Comm_idup");
+    CERO_TRY(cero_mpi_wait_plain(&request, p.timeout_seconds, "make a communicator"));
+    CERO_TRY_MPI(MPI_Comm_set_errhandler(process.copy, MPI_ERRORS_RETURN),
+                 "MPI_Comm_set_errhandler");
+    return cero_mpi_comm_create(process.copy, &p, out);
 }
 
 static cero_status check_promise(const launcher *l)
@@ -179,16 +185,15 @@ cero_status cero_comm_create_world(const cero_comm_params *params, cero_comm **o
 
     CERO_TRY(cero_mpi_usable());
     CERO_TRY_MPI(MPI_Initialized(&is_initialised), "MPI_Initialized");
-    if (!is_initialised && (!l.is_there || l.size == 1)) {
+    if (is_alone || (!is_initialised && (!l.is_there || l.size == 1))) {
         return cero_comm_create_self(out);
     }
     CERO_TRY(check_not_finalised());
     cero_status st = is_initialised ? CERO_OK : initialise();
     st = st == CERO_OK ? check_promise(&l) : st;
     st = st == CERO_OK ? create_over(MPI_COMM_WORLD, params, out) : st;
-    if (st != CERO_OK) {
-        finalise_if_last();
-    }
+    is_alone = st == CERO_OK && process.is_ours && process.communicators == 0;
+    finalise_if_last();
     return st;
 }
 
@@ -220,7 +225,12 @@ void cero_mpi_abort(int code)
 {
     int exit_code = code != 0 ? code : 1;
 
+    // A launcher that is told to end all ranks may drop what it did not read yet: the reason.
+    const struct timespec nap = {.tv_nsec = READ_NANOSECONDS};
+
     cero_process_end_after(ABORT_SECONDS, exit_code);
+    (void)fflush(NULL);
+    (void)nanosleep(&nap, NULL);
     (void)MPI_Abort(MPI_COMM_WORLD, exit_code);
     cero_process_end(exit_code);
 }

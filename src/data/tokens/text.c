@@ -311,7 +311,7 @@ static cero_status open_cached(const cero_file_list *list, const cero_token_stre
             goto out;
         }
         cero_file_map_close(&source->map);
-        cero_log(CERO_LOG_WARN, "data", "%s is damaged and is made again", path);
+        cero_log_warn_once("data", "%s is damaged and is made again", path);
     }
     CERO_TRY_GOTO(write_cache(path, key, list, params), out);
     CERO_TRY_GOTO(cero_file_map_open(path, &source->map), out);

@@ -345,14 +345,54 @@ static void test_unknown(void **state)
     refuse_unsupported("{" B ", \"elasticity\": {\"enabled\": true}}", "elasticity.enabled");
     (void)accept("{" B
                  ", \"elasticity\": {\"enabled\": false, \"min_gpus\": 2}, \"sparse_attention\": "
-                 "null, \"flops_profiler\": {\"enabled\": true, \"module_depth\": -1}}");
+                 "null, \"timers\": {\"throughput\": {\"enabled\": true, \"synchronized\": "
+                 "false}}}");
     assert_int_equal(cero_train_config_note_count(config), 3);
-    assert_string_equal(cero_train_config_note(config, 1), "flops_profiler.enabled");
+    assert_string_equal(cero_train_config_note(config, 1), "timers.throughput.enabled");
     done();
     assert_fails(create_config("[]", NULL, 1, &config), CERO_ERR_INVALID, "a config is an object");
     assert_fails(create_config("", NULL, 1, &config), CERO_ERR_CORRUPT, "end of the file");
     cero_train_config_params params = {.path = "/no/such/config.json"};
     assert_fails(cero_train_config_create(&params, &config), CERO_ERR_IO, "/no/such/config.json");
+}
+
+static void test_reports(void **state)
+{
+    CERO_UNUSED(state);
+    const cero_train_spec *s = accept("{" B "}");
+    assert_false(s->comms_logger_enabled || s->comms_logger_verbose || s->flops_profiler_enabled);
+    assert_true(s->comms_logger_prof_all && s->flops_profiler_detailed);
+    assert_true(s->flops_profiler_profile_step == 1 && s->flops_profiler_top_modules == 1);
+    assert_int_equal(s->flops_profiler_module_depth, -1);
+    done();
+    s = accept(
+        "{" B ", \"comms_logger\": {\"enabled\": true, \"prof_all\": false, \"prof_ops\": "
+        "[\"all_reduce\", \"all_gather_into_tensor\"]}, \"flops_profiler\": {\"enabled\": "
+        "true, \"module_depth\": -1, \"output_file\": null, \"recompute_fwd_factor\": 1.0}}");
+    assert_int_equal(s->comms_logger_prof_ops.count, 2);
+    assert_string_equal(s->comms_logger_prof_ops.pattern[1], "all_gather_into_tensor");
+    assert_true(s->wall_clock_breakdown && s->flops_profiler_output_file[0] == '\0');
+    expect_effective(config, "wall_clock_breakdown", "true derived");
+    assert_int_equal(cero_train_config_origin(config, "flops_profiler.module_depth"),
+                     CERO_ORIGIN_FILE);
+    assert_int_equal(cero_train_config_origin(config, "flops_profiler.detailed"),
+                     CERO_ORIGIN_DEFAULT);
+    assert_int_equal(cero_train_config_origin(config, "nothing"), CERO_ORIGIN_DEFAULT);
+    assert_int_equal(cero_train_config_note_count(config), 1);
+    assert_string_equal(cero_train_config_note(config, 0), "flops_profiler.recompute_fwd_factor");
+    done();
+    s = accept("{" B ", \"wall_clock_breakdown\": false, \"flops_profiler\": {\"enabled\": true}}");
+    assert_false(s->wall_clock_breakdown);
+    done();
+    refuse("{" B ", \"comms_logger\": {\"prof_ops\": [\"all_gather\",\n\"allreduce\"]}}",
+           ".json:2:1: comms_logger.prof_ops: unknown \"allreduce\", did you mean \"all_reduce\"?");
+    refuse("{" B ", \"comms_logger\": {\"prof_ops\": [\"qqqqqqqq\"]}}",
+           "comms_logger.prof_ops: unknown \"qqqqqqqq\"; `cero info --config-docs`");
+    refuse("{" B ", \"flops_profiler\": {\"module_depth\": -2}}",
+           "flops_profiler.module_depth: expected an integer of at least -1, found -2");
+    refuse("{" B ", \"flops_profiler\": {\"profile_step\": 0}}",
+           "flops_profiler.profile_step: expected an integer greater than 0, found 0");
+    refuse("{" B ", \"flops_profiler\": {\"top_modules\": -1}}", "an integer of at least 0");
 }
 
 /* CF-06 */
@@ -463,17 +503,12 @@ static void test_references(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_all_given),
-        cmocka_unit_test(test_batch_rule),
-        cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_precision),
-        cmocka_unit_test(test_zero_stage),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_auto),
-        cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_memory_runs_out),
+        cmocka_unit_test(test_defaults),   cmocka_unit_test(test_all_given),
+        cmocka_unit_test(test_batch_rule), cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_schedules),  cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_zero_stage), cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_reports),    cmocka_unit_test(test_auto),
+        cmocka_unit_test(test_overrides),  cmocka_unit_test(test_memory_runs_out),
         cmocka_unit_test(test_references),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

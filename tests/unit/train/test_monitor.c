@@ -80,14 +80,16 @@ static void test_everything_in_the_run_directory(void **state)
         const event *e = &events[i + 1];
         const cero_metrics_step *s = &w.step[i];
         assert_int_equal(e->step, 4 * (i + 1)); // samples, not steps
-        assert_int_equal(e->value_count, (i + 1) % 3 == 0 ? 8 : 7);
+        assert_int_equal(e->value_count, (i + 1) % 3 == 0 ? 9 : 8);
         assert_true(events_find(e, "Train/Samples/train_loss") == (float)s->stats.loss);
         assert_true(events_find(e, "Train/Samples/lr") == (float)s->stats.lr);
         assert_true(events_find(e, "Train/Samples/grad_norm") == (float)s->stats.grad_norm);
         const double seconds[] = {s->stats.seconds_forward, s->stats.seconds_backward,
-                                  s->stats.seconds_exchange, s->stats.seconds_update};
-        static const char *const phases[] = {"forward", "backward", "backward_allreduce", "step"};
-        for (int p = 0; p < 4; p++) {
+                                  s->stats.seconds_backward, s->stats.seconds_exchange,
+                                  s->stats.seconds_update};
+        static const char *const phases[] = {"forward", "backward", "backward_inner",
+                                             "backward_allreduce", "step"};
+        for (int p = 0; p < 5; p++) {
             (void)snprintf(tag, sizeof(tag), "%s%s", base, phases[p]);
             assert_true(events_find(e, tag) == (float)(1e3 * seconds[p]));
         }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log says what the config asks of steps: mean times of each interval, slow data once, the first skip. */
+/* The log says what the config asks of steps: mean times of each interval, slow data once,
+ * the first skip and the first clipped step. */
 #include "harness.h"
 
 #include "base/log.h"
@@ -46,11 +47,17 @@ static cero_metrics_step step_at(int64_t step, double data)
                                .step_seconds = 0.1};
 }
 
+/* One rank: nothing is kept that would have to be ended. */
+static void begin_report(cero_step_report *report, const cero_train_spec *spec)
+{
+    assert_ok(cero_step_report_begin(report, &(cero_step_report_params){.spec = spec}));
+}
+
 static void add_steps(cero_step_report *report, int64_t first, int64_t last, double data)
 {
     for (int64_t i = first; i <= last; i++) {
         cero_metrics_step step = step_at(i, data);
-        cero_step_report_add(report, &step);
+        assert_ok(cero_step_report_add(report, &step));
     }
 }
 
@@ -60,13 +67,13 @@ static void test_times_are_means_of_an_interval(void **state)
     cero_step_report report;
     (void)state;
 
-    cero_step_report_begin(&report, &spec);
+    begin_report(&report, &spec);
     add_steps(&report, 1, 2, 0.001);
     add_steps(&report, 3, 4, 0.002);
     assert_string_equal(text, "");
     add_steps(&report, 5, 5, 0.004);
     assert_string_equal(text, "train info: time (ms) | forward: 20.00 | backward: 40.00 | "
-                              "exchange: 1.00 | update: 3.00 | data: 2.00\n");
+                              "exchange: 1.00 | step: 3.00 | data: 2.00\n");
     text[0] = '\0';
     add_steps(&report, 6, 9, 0.001);
     assert_string_equal(text, "");
@@ -82,7 +89,7 @@ static void test_no_times_unless_asked(void **state)
 
     for (size_t i = 0; i < CERO_COUNT_OF(specs); i++) {
         cero_step_report report;
-        cero_step_report_begin(&report, &specs[i]);
+        begin_report(&report, &specs[i]);
         add_steps(&report, 1, 40, 0.001);
         assert_string_equal(text, "");
     }
@@ -95,7 +102,7 @@ static void test_slow_data_is_said_once(void **state)
     cero_step_report report;
     (void)state;
 
-    cero_step_report_begin(&report, &spec);
+    begin_report(&report, &spec);
     add_steps(&report, 1, 3, 0.05);
     add_steps(&report, 4, 4, 0.001); // one fast step does not hide three slow ones
     assert_non_null(strstr(text, "train warn: reading data takes 37.75 ms of the 100.00 ms of a "
@@ -111,7 +118,7 @@ static void test_ten_percent_is_the_border(void **state)
     cero_step_report report;
     (void)state;
 
-    cero_step_report_begin(&report, &spec);
+    begin_report(&report, &spec);
     add_steps(&report, 1, 30, 0.0099);
     assert_string_equal(text, "");
     add_steps(&report, 31, 40, 0.0101);
@@ -122,12 +129,12 @@ static void skip_steps(const cero_train_spec *spec, int64_t skipped_before)
 {
     cero_step_report report;
 
-    cero_step_report_begin(&report, spec);
+    begin_report(&report, spec);
     for (int64_t i = 1; i <= 3; i++) {
         cero_metrics_step step = step_at(i, 0);
         step.stats.is_applied = false;
         step.stats.skipped = skipped_before + i;
-        cero_step_report_add(&report, &step);
+        assert_ok(cero_step_report_add(&report, &step));
     }
 }
 
@@ -149,6 +156,27 @@ static void test_first_skip_of_fp16_is_explained(void **state)
     spec.compute_dtype = CERO_DTYPE_BF16;
     skip_steps(&spec, 0);
     assert_string_equal(text, "");
+}
+
+/* Pitfall: a norm above the limit looks as if clipping were off. */
+static void test_first_clipped_step_is_explained(void **state)
+{
+    cero_train_spec spec = {.gradient_clipping = 0.5};
+    cero_step_report report;
+    (void)state;
+
+    begin_report(&report, &spec);
+    for (int i = 1; i <= 4; i++) {
+        cero_metrics_step step = step_at(i, 0);
+        step.stats.clip_coef = i == 1 ? 1 : 0.25;
+        step.stats.grad_norm = 2;
+        assert_ok(cero_step_report_add(&report, &step));
+        assert_true((i == 1) == (text[0] == '\0'));
+    }
+    assert_string_equal(text,
+                        "train info: step 2 is clipped, as many are early in a run: grad_norm 2 is "
+                        "the norm before clipping, gradient_clipping limits it to 0.5 (clip_coef "
+                        "0.25)\n");
 }
 
 /* A value too long for one line of the log goes on in the next. */
@@ -186,6 +214,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_slow_data_is_said_once, begin, end),
         cmocka_unit_test_setup_teardown(test_ten_percent_is_the_border, begin, end),
         cmocka_unit_test_setup_teardown(test_first_skip_of_fp16_is_explained, begin, end),
+        cmocka_unit_test_setup_teardown(test_first_clipped_step_is_explained, begin, end),
         cmocka_unit_test_setup_teardown(test_long_values_of_the_config_are_whole, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

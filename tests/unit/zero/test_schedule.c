@@ -471,12 +471,14 @@ static void build_layers(cero_graph *graph, int layers, int64_t width, bool has_
 static int64_t cut_units(int layers, bool has_units)
 {
     scheduled s;
+    cero_zero_cost cost;
     cero_zero_summary summary;
 
     open_world(&s, (const char *const[]){NULL});
     build_layers(s.graph, layers, 2048, has_units);
     schedule(&s);
-    cero_zero_get_summary(s.zero, s.schedule, &summary);
+    cero_zero_schedule_cost(s.schedule, &cost);
+    cero_zero_get_summary(s.zero, &cost, &summary);
     close_world(&s);
     return summary.unit_count - summary.whole_units;
 }

@@ -6,8 +6,8 @@
  * advance never waits. start calls it once, the transport's poll and every wait of this rank call it for all
  * exchanges under way, finish and release call it until what they wait for is there.
  */
-#ifndef CERO_COMM_MPI_MPI_EXCHANGE_H
-#define CERO_COMM_MPI_MPI_EXCHANGE_H
+#ifndef CERO_COMM_MPI_MPI_EXCHANGE_IMPL_H
+#define CERO_COMM_MPI_MPI_EXCHANGE_IMPL_H
 
 #include "comm/mpi/mpi_impl.h"
 
@@ -38,6 +38,12 @@ typedef struct cero_mpi_stream {
     MPI_Request request[CERO_MPI_IN_FLIGHT];
 } cero_mpi_stream;
 
+/* Another rank whose memory is read in place. */
+typedef struct cero_mpi_near {
+    int rank;
+    bool is_ready; /* it has started this run too */
+} cero_mpi_near;
+
 typedef struct cero_mpi_exchange cero_mpi_exchange;
 
 struct cero_mpi_exchange {
@@ -51,7 +57,7 @@ struct cero_mpi_exchange {
     int send_count;
     cero_mpi_stream *recv; /* owned, [recv_count] */
     int recv_count;
-    int *near; /* owned, [near_count]: the other ranks whose memory is read in place */
+    cero_mpi_near *near; /* owned, [near_count] */
     int near_count;
     char label[CERO_COMM_MAX_NAME];
     /* Of a run: */
@@ -59,7 +65,7 @@ struct cero_mpi_exchange {
     int64_t sequence; /* of its event in the ring */
     cero_comm_event *event;
     bool is_first;
-    bool is_ready;    /* all near ranks have started it too */
+    bool is_ready;    /* all near ranks are */
     bool is_finished; /* the output is there */
     bool is_done;     /* nothing of near ranks is read any more */
     cero_status failure;
@@ -75,6 +81,15 @@ cero_mpi_stream *cero_mpi_add_recv(cero_mpi_exchange *x, int peer, void *data, i
 
 /* Takes note of messages that are through and posts what is open. Errors: COMM. */
 CERO_NODISCARD cero_status cero_mpi_streams_advance(cero_mpi_exchange *x);
+
+/* Before a run: nothing is done, and all is open of what is not in slots. */
+void cero_mpi_streams_reset(cero_mpi_stream *streams, int count);
+
+/*
+ * After an error messages are still under way: none may land in memory that is freed soon. Does not wait. What was
+ * sent is read, if at all, by peers that ended with the same error.
+ */
+void cero_mpi_streams_cancel(cero_mpi_stream *streams, int count);
 
 /* First rank of streams from which something is still to come, or to which to go; -1: none. */
 int cero_mpi_streams_peer(const cero_mpi_stream *streams, int count);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What checkpoints read and set in an engine besides its weights. */
+#include "engine/engine_impl.h"
+
+void cero_engine_get_counters(const cero_engine *engine, cero_engine_counters *out)
+{
+    out->step = engine->step;
+    cero_zero_get_counters(engine->zero, &out->zero);
+}
+
+void cero_engine_set_counters(cero_engine *engine, const cero_engine_counters *counters)
+{
+    engine->step = counters->step;
+    cero_zero_set_counters(engine->zero, &counters->zero);
+    if (engine->external != NULL) {
+        engine->external->knows_scale = false;
+    }
+}
+
+cero_status cero_engine_can_checkpoint(const cero_engine *engine)
+{
+    const cero_engine_external *x = engine->external;
+    const cero_zero_layout *layout = cero_zero_get_layout(engine->zero);
+
+    CERO_CHECK(!engine->is_poisoned, CERO_ERR_INVALID,
+               "the engine failed before and can only be destroyed");
+    CERO_CHECK(!cero_device_is_meta(engine->context->device), CERO_ERR_INVALID,
+               "on the device meta there are no weights");
+    CERO_CHECK(x == NULL || x->backwards == 0, CERO_ERR_INVALID,
+               "%lld of the %lld micro-batches of step %lld are complete, and their sums are in no "
+               "checkpoint; call it after cero_engine_step",
+               (long long)x->backwards, (long long)engine->micro_batch_count,
+               (long long)engine->step + 1);
+    for (int64_t u = 0; x != NULL && u < layout->unit_count; u++) {
+        CERO_CHECK(!cero_zero_external_is_gathered(x->rooms, u), CERO_ERR_INVALID,
+                   "unit %s is still gathered; call cero_engine_release_unit first",
+                   layout->units[u].name);
+    }
+    return CERO_OK;
+}
+
+int cero_engine_moment_count(const cero_engine *engine, int64_t i)
+{
+    return cero_zero_moment_count(engine->zero, i);
+}
+
+const char *cero_engine_moment_name(const cero_engine *engine, int moment)
+{
+    return cero_zero_moment_name(engine->zero, moment);
+}
+
+void cero_engine_held_moment(const cero_engine *engine, int64_t i, int64_t *begin, int64_t *n)
+{
+    cero_zero_held_moment(engine->zero, i, begin, n);
+}
+
+cero_status cero_engine_set_moment(cero_engine *engine, int64_t i, int moment, int64_t begin,
+                                   int64_t n, const float *values)
+{
+    return cero_zero_set_moment(engine->zero, i, moment, begin, n, values);
+}
+
+cero_status cero_engine_get_moment(cero_engine *engine, int64_t i, int moment, int64_t begin,
+                                   int64_t n, float *values)
+{
+    return cero_zero_get_moment(engine->zero, i, moment, begin, n, values);
+}
+
+void cero_engine_poison(cero_engine *engine)
+{
+    engine->is_poisoned = true;
+}
+
+cero_comm *cero_engine_comm(const cero_engine *engine)
+{
+    return engine->context->comm;
+}
