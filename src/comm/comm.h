@@ -31,11 +31,12 @@ typedef struct cero_comm_params {
 CERO_NODISCARD cero_status cero_comm_create_self(cero_comm **out);
 
 /*
- * Rank `rank` of a world of `size` in nodes of `ranks_per_node` that does not exist: sizes and counters are
- * those of a real one, nothing is sent. ranks_per_node 0: one node.
- * Errors: INVALID. Not collective.
+ * Rank `rank` of a world of `size` that does not exist: sizes and counters are those of a real one with these
+ * params, nothing is sent. Without ranks_per_node all ranks share one node.
+ * Errors: INVALID, NOMEM. Not collective.
  */
-CERO_NODISCARD cero_status cero_comm_create_virtual(int rank, int size, int ranks_per_node,
+CERO_NODISCARD cero_status cero_comm_create_virtual(int rank, int size,
+                                                    const cero_comm_params *params,
                                                     cero_comm **out);
 
 /*

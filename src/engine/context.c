@@ -23,8 +23,7 @@ static cero_status join(cero_context *context, const cero_context_params *p, con
         "the device \"meta\"",
         p->world_size, p->device != NULL ? p->device : "cpu");
     if (p->world_size > 0) {
-        return cero_comm_create_virtual(p->world_rank, p->world_size, p->ranks_per_node,
-                                        &context->comm);
+        return cero_comm_create_virtual(p->world_rank, p->world_size, &params, &context->comm);
     }
     if (is_meta) {
         return cero_comm_create_self(&context->comm);

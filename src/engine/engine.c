@@ -510,14 +510,18 @@ cero_status cero_engine_weights_set(cero_engine *engine)
 
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out)
 {
-    cero_zero_get_summary(engine->zero, out);
+    cero_zero_cost cost;
+
+    cero_engine_zero_cost(engine, &cost);
+    cero_zero_get_summary(engine->zero, &cost, out);
 }
 
 void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out)
 {
-    *out = (cero_zero_cost){0};
     if (engine->train.schedule != NULL) {
         cero_zero_schedule_cost(engine->train.schedule, out);
+    } else {
+        cero_zero_get_cost(engine->zero, out);
     }
 }
 

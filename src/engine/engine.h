@@ -144,7 +144,7 @@ cero_comm *cero_engine_comm(const cero_engine *engine);
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out);
 
 /*
- * Exchanges of a step as they are planned; zero on the meta device, and where forward and backward are the
+ * Exchanges of a step as they are planned, on any device; without gathers where forward and backward are the
  * caller's. Not collective.
  */
 void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out);
