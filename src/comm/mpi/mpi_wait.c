@@ -346,27 +346,39 @@ cero_status cero_mpi_agree(MPI_Comm comm, double seconds, cero_status local)
     return CERO_OK;
 }
 
+/* Shared memory is gone when the caller finalised MPI before. */
+static bool is_finalised(void)
+{
+    int flag = 0;
+
+    return MPI_Finalized(&flag) != MPI_SUCCESS || flag;
+}
+
 bool cero_mpi_meet(cero_mpi_job *job, MPI_Comm comm, const int *job_rank, double timeout)
 {
     MPI_Request request;
     waiting w = {.job = job, .job_rank = job_rank, .peer = CERO_MPI_ANY, .timeout = timeout};
     int is_done = 0;
-    int is_finalised = 0;
-    bool is_good = cero_mpi_process_get()->status == CERO_OK &&
-                   MPI_Finalized(&is_finalised) == MPI_SUCCESS && !is_finalised &&
-                   cero_mpi_pump() && MPI_Comm_size(comm, &w.size) == MPI_SUCCESS &&
-                   MPI_Ibarrier(comm, &request) == MPI_SUCCESS;
 
-    begin(&w);
+    if (cero_mpi_process_get()->status != CERO_OK) {
+        return false;
+    }
+    bool is_good = !is_finalised() && cero_mpi_pump() &&
+                   MPI_Comm_size(comm, &w.size) == MPI_SUCCESS &&
+                   MPI_Ibarrier(comm, &request) == MPI_SUCCESS;
+    if (is_good) {
+        begin(&w);
+    }
     while (is_good && !is_done) {
         is_good = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
                   (is_done || (cero_mpi_pump() && !is_silent(&w)));
         pause_turn(&w);
     }
-    cero_mpi_show_step();
-    if (!is_good && cero_mpi_process_get()->status == CERO_OK) {
+    if (!is_good) {
         cero_log(CERO_LOG_WARN, "comm", "not all ranks came to destroy their communicator");
         set_broken(CERO_ERR_COMM, "not all ranks came to destroy their communicator");
+        return false;
     }
-    return is_good;
+    cero_mpi_show_step();
+    return true;
 }
