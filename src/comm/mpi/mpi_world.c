@@ -7,7 +7,7 @@
  * where no daemon of an MPI may run.
  */
 #include "base/process.h"
-#include "comm/mpi/mpi_impl.h"
+#include "comm/mpi/mpi_job_impl.h"
 
 #include <errno.h>
 #include <limits.h>
