@@ -480,6 +480,14 @@ cero_status cero_engine_get_param(cero_engine *engine, int64_t i, int64_t begin,
 cero_status cero_engine_set_param(cero_engine *engine, int64_t i, int64_t begin, int64_t n,
                                   const float *values)
 {
+    CERO_TRY(cero_engine_set_held(engine, i, begin, n, values));
+    // What a node shares is complete when all its ranks have been here.
+    return cero_zero_weights_set(engine->zero);
+}
+
+cero_status cero_engine_set_held(cero_engine *engine, int64_t i, int64_t begin, int64_t n,
+                                 const float *values)
+{
     // New copies of the last update, if they are still on their way, would land on what is set here.
     CERO_TRY(cero_zero_settle(engine->zero));
     return engine->external != NULL ? cero_engine_external_set(engine, i, begin, n, values)
