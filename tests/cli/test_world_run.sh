@@ -65,6 +65,31 @@ else
     echo "skipped: there is no taskset to take cores away with"
 fi
 
+# PF-02: ranks of one node divide the cores that they may use.
+rm -rf "$work/run"
+set_train
+run_world -n 2 env -u OMP_NUM_THREADS "$CERO_COMMAND" "${train[@]:0:11}"
+expect_code 0
+cores=$(sed -nE 's/^node 0 .*, ([0-9]+) of [0-9]+ cores allowed, the same for all, .*/\1/p' "$work/err")
+if [ -n "$cores" ]; then
+    grep -qE "the same for all, $((cores > 3 ? cores / 2 : 1)) threads? each" "$work/err" ||
+        fail "two ranks do not divide $cores cores"
+else
+    echo "skipped: the launcher gave each rank cores of its own"
+fi
+
+# PF-06: exposed exchange is told with and without overlap.
+for overlap in true false; do
+    rm -rf "$work/run"
+    set_train --set zero_optimization.stage=2 --set zero_optimization.overlap_comm=$overlap \
+        --set wall_clock_breakdown=true --set steps_per_print=2
+    world 2 "${train[@]}"
+    expect_code 0
+    expect_err "exposed exchange: "
+    [ "$(metric "$work/run/metrics.jsonl" exchange | awk '$1 > 0' | wc -l)" -eq 4 ] ||
+        fail "a step without seconds of exchange"
+done
+
 # Threads and shared memory may differ: the losses are those of ranks that are alike.
 rm -rf "$work/run"
 set_train
@@ -97,7 +122,8 @@ for stage in 0 3; do
     timeout 120 unshare -m sh -c "$small" sh "$CERO_MPIEXEC" $CERO_MPIEXEC_FLAGS -n 2 "$CERO_COMMAND" \
         "${train[@]}" >"$work/out" 2>"$work/err" </dev/null || code=$?
     last="a small /dev/shm at stage $stage"
-    if [ "$code" -ne 0 ]; then
+    # MPICH's own transport needs more, and says so before cero is there to.
+    if [ "$code" -ne 0 ] && [ "$CERO_TEST_MPI" = openmpi ]; then
         [ "$(grep -c 'error: ' "$work/err")" -eq 1 ] || fail "expected one message"
         grep -qE 'error: no shared memory for .* need [0-9]+ bytes, and [0-9]+ are free in /dev/shm' "$work/err" ||
             fail "the message lacks what is needed and free"
@@ -105,6 +131,7 @@ for stage in 0 3; do
     fi
     ! grep -qE 'Bus error|signal 7|SIGNAL: 7' "$work/err" || fail "a rank met a bus error"
 done
+[ "$CERO_TEST_MPI" = openmpi ] || exit 0
 rm -rf "$work/run"
 code=0
 # shellcheck disable=SC2086
