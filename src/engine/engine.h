@@ -75,10 +75,13 @@ void *cero_engine_arena(cero_engine *engine, size_t *nbytes);
 
 /*
  * Elements begin .. begin + n of parameter i that this rank holds something of: what it must be given when
- * weights are set. After the last cero_engine_set_param all ranks call cero_engine_weights_set.
- * Not collective.
+ * weights are set, by as many calls of cero_engine_set_held as it likes. After the last of them all ranks call
+ * cero_engine_weights_set. Not collective.
  */
 void cero_engine_held_param(const cero_engine *engine, int64_t i, int64_t *begin, int64_t *n);
+/* Errors: those of cero_engine_set_param. Not collective. */
+CERO_NODISCARD cero_status cero_engine_set_held(cero_engine *engine, int64_t i, int64_t begin,
+                                                int64_t n, const float *values);
 /* Collective: over the world. Errors: COMM, REMOTE. */
 CERO_NODISCARD cero_status cero_engine_weights_set(cero_engine *engine);
 

@@ -6,6 +6,7 @@
 #include "engine/engine_impl.h"
 
 #include "base/clock.h"
+#include "base/fault.h"
 
 #include <string.h>
 
@@ -108,6 +109,7 @@ static cero_status backward(cero_engine *engine, double loss)
     const cero_zero_layout *layout = cero_zero_get_layout(engine->zero);
 
     CERO_TRY(begin_micro_batch(engine));
+    cero_fault_at("backward");
     CERO_TRY(cero_zero_external_reduce(x->rooms));
     memset(x->waiting, 0, (size_t)layout->unit_count * sizeof(int64_t));
     for (int64_t i = 0; i < layout->param_count; i++) {
@@ -212,6 +214,7 @@ static cero_status update(cero_engine *engine, cero_step_stats *stats)
 
     CERO_TRY(cero_comm_all_reduce_exact(comm, &x->loss, 1));
     double start = cero_clock_now();
+    cero_fault_at("update");
     CERO_TRY(cero_zero_step(engine->zero, contributions, &result));
     CERO_TRY(cero_zero_settle(engine->zero));
     if (result.is_applied) {

@@ -28,7 +28,7 @@ static cero_status import_param(cero_trainer *trainer, cero_hf_import *import, i
     for (int64_t at = begin; at < begin + numel; at += most) {
         int64_t n = begin + numel - at < most ? begin + numel - at : most;
         CERO_TRY(cero_hf_import_read(import, info.name, at, n, span));
-        CERO_TRY(cero_engine_set_param(trainer->engine, i, at, n, span));
+        CERO_TRY(cero_engine_set_held(trainer->engine, i, at, n, span));
     }
     return CERO_OK;
 }

@@ -94,7 +94,10 @@ typedef struct variant {
 } variant;
 
 static const variant variants[] = {
-    {{"gradient_accumulation_steps=1", "", NULL}, OWN_F32, READY_NEVER, {0}},
+    {{"gradient_accumulation_steps=1", "cero.share_within_node=true", NULL},
+     ENGINES,
+     READY_NEVER,
+     {0}},
     {{"gradient_accumulation_steps=2", "zero_optimization.overlap_comm=true", NULL},
      OWN_DTYPE,
      READY_BACKWARD,

@@ -378,13 +378,44 @@ static void test_refused(void **state)
     remove_dir();
 }
 
+/* A full disk, at whatever moment: what was there stays, all ranks fail, and the engine goes on. */
+static void test_full_disk(void **state)
+{
+    static const char *const faults[] = {"write:1:ENOSPC", "fsync:1:EIO", "rename:1:EIO",
+                                         "rename:2:EIO"};
+    external_world w;
+    external_program p;
+    cero_step_stats stats;
+
+    CERO_UNUSED(state);
+    make_dir();
+    external_open(&w, MPI_COMM_WORLD, (const char *const[]){stages[2], NULL});
+    external_create(&p, &w, OWN_F32, READY_NEVER);
+    external_step(&p, 0, 0);
+    assert_ok(cero_engine_save(p.engine, dir, NULL));
+    for (size_t k = 0; k < CERO_COUNT_OF(faults); k++) {
+        external_step(&p, 1 + (int64_t)k, 0);
+        assert_int_equal(setenv("CERO_FAULT", faults[k], 1), 0);
+        assert_fails_on_all(cero_engine_save(p.engine, dir, "bad"), CERO_ERR_IO, "bad");
+        assert_int_equal(unsetenv("CERO_FAULT"), 0);
+    }
+    assert_ok(cero_engine_load(p.engine, dir, NULL, &stats));
+    assert_int_equal(stats.step, 1);
+    external_step(&p, 1, 0);
+    assert_ok(cero_engine_save(p.engine, dir, "bad"));
+    assert_ok(cero_engine_load(p.engine, dir, NULL, &stats));
+    assert_int_equal(stats.step, 2);
+    cero_engine_destroy(&p.engine);
+    external_close(&w);
+    remove_dir();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stages_and_ranks),
-        cmocka_unit_test(test_other_door),
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_stages_and_ranks), cmocka_unit_test(test_other_door),
+        cmocka_unit_test(test_resume),           cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_full_disk),
     };
 
     if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {

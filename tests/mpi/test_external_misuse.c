@@ -335,6 +335,36 @@ static void test_wrong_calls(void **state)
     check_wrong_call(scale_not_asked_again, "fp16.enabled=true", "did not ask for the loss scale");
 }
 
+/* Whichever allocation fails, the engine is made or nothing is left. In a world of one. */
+static void test_no_memory(void **state)
+{
+    external_world w;
+    external_program p = {0};
+    cero_status st = CERO_ERR_NOMEM;
+    uint64_t n = 0;
+
+    CERO_UNUSED(state);
+    external_open(
+        &w, MPI_COMM_SELF,
+        (const char *const[]){"gradient_accumulation_steps=2", "bf16.enabled=true", NULL});
+    p.world = &w;
+    p.memory = MIXED;
+    p.dtype = CERO_DTYPE_BF16;
+    external_fill_params(&p);
+    while (st != CERO_OK) {
+        cero_mem_fail_at(++n);
+        st = cero_engine_create_external(w.context, w.config, p.params, PARAMS, &p.engine);
+        cero_mem_fail_at(0);
+        assert_true(st == CERO_OK || st == CERO_ERR_NOMEM);
+        assert_int_equal(p.engine != NULL, st == CERO_OK);
+    }
+    assert_true(n > 40);
+    external_step(&p, 0, 0);
+    cero_engine_destroy(&p.engine);
+    assert_int_equal(cero_mem_total(w.context->mem).current, 0);
+    external_close(&w);
+}
+
 /* One rank alone, or all, do wrong in the midst of a step; each case has a run of its own. */
 static const char *alone;
 
@@ -393,6 +423,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_calls_that_differ),
         cmocka_unit_test(test_open),
         cmocka_unit_test(test_wrong_calls),
+        cmocka_unit_test(test_no_memory),
     };
     const struct CMUnitTest cases[] = {cmocka_unit_test(test_alone)};
 

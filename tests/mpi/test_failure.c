@@ -27,6 +27,8 @@
 // RUN: np=3 args=never_comes messages
 // RUN: np=3 args=never_sends
 // RUN: np=3 args=never_sends messages
+// RUN: np=3 args=silent_end
+// RUN: np=3 args=silent_end messages
 // RUN: np=2,3 args=circle
 // RUN: np=3 args=circle messages
 // RUN: np=3 args=chain
@@ -276,6 +278,24 @@ static void case_never_sends(void)
     }
 }
 
+/* Rank 0 waits for rank 1, which waits for the one that is silent: that one is named. */
+static void case_silent_end(void)
+{
+    char data[8];
+
+    assert_ok(cero_comm_barrier(world));
+    cero_comm_set_timeout(world, 0.5);
+    if (rank == last) {
+        stay_away();
+        return;
+    }
+    check_silence(cero_comm_recv(world, rank + 1, 2, data, sizeof(data)), last,
+                  "while waiting in recv (operation 2)");
+    if (rank == 0) {
+        call_back();
+    }
+}
+
 /* All are well, and each waits for the next: nobody takes a step. */
 static void case_circle(void)
 {
@@ -389,6 +409,7 @@ static void test_case(void **state)
         {"between", case_between},
         {"never_comes", case_never_comes},
         {"never_sends", case_never_sends},
+        {"silent_end", case_silent_end},
         {"circle", case_circle},
         {"chain", case_chain},
         {"different_calls", case_different_calls},

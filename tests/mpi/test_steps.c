@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A loop of steps with collectives runs in every world this process is started in, leaves it, and ends with code 0.
- * test_world.sh starts it in the wrong worlds too, and stops and kills its ranks.
+ * test_world_start.sh starts it in the wrong worlds too, and stops and kills its ranks.
  *
  * usage: test_steps [steps=N] [timeout=SECONDS] [fail=RANK] [alone=RANK] [pids=FOLDER] [out=FILE]
  */

@@ -234,7 +234,7 @@ static void free_buffer(mpi_buffer *b)
     if (b == NULL) {
         return;
     }
-    if (b->window != MPI_WIN_NULL && cero_mpi_process_get()->status == CERO_OK) {
+    if (b->window != MPI_WIN_NULL && !cero_mpi_of(b->base.comm)->is_broken) {
         (void)MPI_Win_unlock_all(b->window);
         (void)MPI_Win_free(&b->window);
         b->base.data = NULL;

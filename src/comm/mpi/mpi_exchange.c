@@ -289,3 +289,15 @@ void cero_mpi_exchange_destroy(cero_exchange *exchange)
     cero_delete(x->near);
     cero_exchange_cleanup(exchange);
 }
+
+cero_status cero_mpi_exchange_agree(cero_comm *comm, cero_exchange *exchange, cero_status st,
+                                    cero_exchange **out)
+{
+    st = cero_comm_agree(comm, st);
+    if (st == CERO_OK) {
+        *out = exchange;
+    } else if (exchange != NULL) {
+        cero_mpi_exchange_destroy(exchange);
+    }
+    return st;
+}

@@ -72,6 +72,13 @@ struct cero_mpi_exchange {
     char message[CERO_MPI_MESSAGE];
 };
 
+/*
+ * Ends the creation of an exchange (NULL: it could not begin) on all ranks alike: *out, or nothing is left of it.
+ * Collective over comm. Errors: st, REMOTE, COMM.
+ */
+CERO_NODISCARD cero_status cero_mpi_exchange_agree(cero_comm *comm, cero_exchange *exchange,
+                                                   cero_status st, cero_exchange **out);
+
 /* Room for the streams and the list of near ranks; sets the label. Errors: NOMEM. */
 CERO_NODISCARD cero_status cero_mpi_exchange_prepare(cero_mpi_exchange *x);
 

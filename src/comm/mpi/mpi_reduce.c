@@ -331,13 +331,5 @@ cero_status cero_mpi_reduce_create(cero_comm *comm, const cero_reduce_params *pa
         r->mpi.cleanup = cleanup_reduce;
         st = plan_reduce(r);
     }
-    st = cero_comm_agree(comm, st);
-    if (st != CERO_OK) {
-        if (x != NULL) {
-            cero_mpi_exchange_destroy(x);
-        }
-        return st;
-    }
-    *out = x;
-    return CERO_OK;
+    return cero_mpi_exchange_agree(comm, x, st, out);
 }

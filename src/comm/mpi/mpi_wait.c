@@ -7,7 +7,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "comm/mpi/mpi_impl.h"
+#include "comm/mpi/mpi_job_impl.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ enum {
     LONGEST_NAP = 100000, /* later */
     LOOK = 5000000,       /* from one look at the peers' life to the next */
     ASK = 250000000,      /* from one question to the next, and as much more */
-    ASK_RANKS = 16,       /* for each so many ranks that are asked */
+    ASK_RANKS = 16,       /* for each so many ranks that are asked; */
+    ASK_TIMES = 8,        /* but as often as this in a timeout */
     AWAY = 500000000      /* a turn takes less unless this process is stopped */
 };
 
@@ -125,7 +126,7 @@ typedef struct waiting {
     cero_mpi_job *job;
     const int *job_rank; /* [size]; NULL: the job's own ranks */
     int size;
-    int peer; /* in the job; -1: any */
+    int peer; /* in the job, or CERO_MPI_ANY */
     double timeout;
     int64_t begun;
     int64_t turned; /* when the loop last went round */
@@ -162,7 +163,9 @@ static void look(waiting *w, int64_t now)
 {
     int64_t asked_ranks = w->peer >= 0 ? 1 : w->size;
     int64_t pause = ASK * (1 + asked_ranks / ASK_RANKS);
-    bool is_time_to_ask = w->job->has_remote && now - w->asked >= pause;
+    int64_t longest = w->timeout > 0.0 ? (int64_t)(w->timeout * 1e9 / ASK_TIMES) : INT64_MAX;
+    bool is_time_to_ask =
+        w->job->has_remote && now - w->asked >= (pause < longest ? pause : longest);
 
     w->looked = now;
     w->asked = is_time_to_ask ? now : w->asked;
@@ -173,7 +176,7 @@ static void look(waiting *w, int64_t now)
             look_at(w, rank_at(w, i), is_time_to_ask);
         }
     }
-    cero_mpi_show(w->life, true);
+    cero_mpi_show_wait(w->job, w->life, w->peer);
 }
 
 /* Time in which this process did not run (stopped with all others, from a terminal) says nothing of them. */
@@ -224,7 +227,7 @@ static void begin(waiting *w)
     w->life = w->begun;
     w->looked = w->begun;
     w->asked = w->begun;
-    cero_mpi_show(w->life, true);
+    cero_mpi_show_wait(w->job, w->life, w->peer);
 }
 
 void cero_mpi_advance(void)
@@ -242,7 +245,7 @@ cero_status cero_mpi_wait(cero_comm *comm, cero_mpi_test test, void *context, in
     waiting w = {.job = mpi->job,
                  .job_rank = mpi->job_rank,
                  .size = comm->size,
-                 .peer = peer >= 0 ? mpi->job_rank[peer] : -1,
+                 .peer = peer >= 0 ? mpi->job_rank[peer] : CERO_MPI_ANY,
                  .timeout = comm->timeout};
 
     (void)cero_mpi_pump();
@@ -266,7 +269,7 @@ cero_status cero_mpi_wait(cero_comm *comm, cero_mpi_test test, void *context, in
         }
         pause_turn(&w);
     }
-    cero_mpi_show(0, false);
+    cero_mpi_show_step();
     return cero_mpi_end(st);
 }
 
@@ -343,25 +346,39 @@ cero_status cero_mpi_agree(MPI_Comm comm, double seconds, cero_status local)
     return CERO_OK;
 }
 
+/* Shared memory is gone when the caller finalised MPI before. */
+static bool is_finalised(void)
+{
+    int flag = 0;
+
+    return MPI_Finalized(&flag) != MPI_SUCCESS || flag;
+}
+
 bool cero_mpi_meet(cero_mpi_job *job, MPI_Comm comm, const int *job_rank, double timeout)
 {
     MPI_Request request;
-    waiting w = {.job = job, .job_rank = job_rank, .peer = -1, .timeout = timeout};
+    waiting w = {.job = job, .job_rank = job_rank, .peer = CERO_MPI_ANY, .timeout = timeout};
     int is_done = 0;
-    bool is_good = cero_mpi_process_get()->status == CERO_OK && cero_mpi_pump() &&
+
+    if (cero_mpi_process_get()->status != CERO_OK) {
+        return false;
+    }
+    bool is_good = !is_finalised() && cero_mpi_pump() &&
                    MPI_Comm_size(comm, &w.size) == MPI_SUCCESS &&
                    MPI_Ibarrier(comm, &request) == MPI_SUCCESS;
-
-    begin(&w);
+    if (is_good) {
+        begin(&w);
+    }
     while (is_good && !is_done) {
         is_good = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
                   (is_done || (cero_mpi_pump() && !is_silent(&w)));
         pause_turn(&w);
     }
-    cero_mpi_show(0, false);
-    if (!is_good && cero_mpi_process_get()->status == CERO_OK) {
+    if (!is_good) {
         cero_log(CERO_LOG_WARN, "comm", "not all ranks came to destroy their communicator");
         set_broken(CERO_ERR_COMM, "not all ranks came to destroy their communicator");
+        return false;
     }
-    return is_good;
+    cero_mpi_show_step();
+    return true;
 }

@@ -7,7 +7,7 @@
  * where no daemon of an MPI may run.
  */
 #include "base/process.h"
-#include "comm/mpi/mpi_impl.h"
+#include "comm/mpi/mpi_job_impl.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -161,6 +161,10 @@ static cero_status create_over(MPI_Comm comm, const cero_comm_params *params, ce
     CERO_TRY(cero_mpi_wait_plain(&request, p.timeout_seconds, "make a communicator"));
     CERO_TRY_MPI(MPI_Comm_set_errhandler(process.copy, MPI_ERRORS_RETURN),
                  "MPI_Comm_set_errhandler");
+    // Where one rank must not share memory none does: they would set up different things.
+    int64_t is_sharing = !p.no_shared_memory;
+    CERO_TRY(cero_mpi_min(process.copy, p.timeout_seconds, &is_sharing));
+    p.no_shared_memory = is_sharing == 0;
     return cero_mpi_comm_create(process.copy, &p, out);
 }
 
