@@ -241,8 +241,10 @@ static void put_stage(const cero_world_facts *f, cero_text *out)
         cero_text_printf(out, " over %d ranks", f->size);
     }
     cero_text_printf(out, "; %s%s\n",
-                     spec->overlap_comm ? "exchanges of gradients go on while backward does"
-                                        : "exchanges of gradients are waited for",
+                     f->zero.overlaps     ? "exchanges of gradients go on while backward does"
+                     : spec->overlap_comm ? "exchanges of gradients are waited for: overlap_comm "
+                                            "would take more than cutting saves"
+                                          : "exchanges of gradients are waited for",
                      f->zero.is_shared ? "; a node keeps one copy of the parameters" : "");
 }
 
@@ -312,19 +314,35 @@ static void put_buckets(const cero_world_facts *f, cero_text *out)
     }
 }
 
+static void put_whole_units(const cero_world_facts *f, cero_text *out)
+{
+    const cero_train_spec *spec = cero_train_config_spec(f->config);
+
+    cero_text_printf(out,
+                     "whole      %lld of %lld units, %lld of %lld elements, stay whole on every "
+                     "rank: ",
+                     (long long)f->zero.whole_units, (long long)f->unit_count,
+                     (long long)f->whole_numel, (long long)f->numel);
+    if (f->zero.costly_units > 0) {
+        cero_text_printf(out, "to gather %lld of them would take more than cutting them saves%s",
+                         (long long)f->zero.costly_units,
+                         f->zero.costly_units < f->zero.whole_units ? ", others " : "\n");
+    }
+    if (f->zero.costly_units < f->zero.whole_units) {
+        bool is_all = f->zero.whole_units == f->unit_count && f->zero.costly_units == 0;
+        cero_text_printf(out, "%shave at most stage3_param_persistence_threshold %lld%s\n",
+                         f->zero.costly_units > 0 ? "" : "they ",
+                         (long long)spec->stage3_param_persistence_threshold,
+                         is_all ? "; no parameter is cut, lower it to cut them" : "");
+    }
+}
+
 static void put_stage_3(const cero_world_facts *f, cero_text *out)
 {
     const cero_train_spec *spec = cero_train_config_spec(f->config);
 
     if (f->zero.whole_units > 0) {
-        cero_text_printf(
-            out,
-            "whole      %lld of %lld units, %lld of %lld elements, stay whole on every "
-            "rank: they have at most stage3_param_persistence_threshold %lld%s\n",
-            (long long)f->zero.whole_units, (long long)f->unit_count, (long long)f->whole_numel,
-            (long long)f->numel, (long long)spec->stage3_param_persistence_threshold,
-            f->zero.whole_units == f->unit_count ? "; no parameter is cut, lower it to cut them"
-                                                 : "");
+        put_whole_units(f, out);
     }
     if (f->zero.whole_units == f->unit_count) {
         return;
@@ -335,7 +353,7 @@ static void put_stage_3(const cero_world_facts *f, cero_text *out)
         "ahead\n",
         (long long)f->cost.ahead_limit,
         f->cost.ahead_limit < spec->stage3_prefetch_bucket_size
-            ? "an eighth of the model; stage3_prefetch_bucket_size is clamped to it"
+            ? "an eighth of the model, or one unit; stage3_prefetch_bucket_size is clamped to it"
             : "stage3_prefetch_bucket_size",
         (long long)f->cost.uses_ahead, (long long)f->cost.uses);
     if (f->node_count == 1) {

@@ -73,9 +73,10 @@ static void write_json_exchanges(const cero_run_plan *plan, cero_text *out)
                      zero.node_count);
     cero_text_printf(out,
                      ",\"zero\":{\"stage\":%d,\"gradient_order\":\"%s\",\"share_within_node\":%s,"
-                     "\"units\":%lld,\"whole_units\":%lld}",
+                     "\"overlap_comm\":%s,\"units\":%lld,\"whole_units\":%lld}",
                      zero.stage, zero.order, zero.is_shared ? "true" : "false",
-                     (long long)zero.unit_count, (long long)zero.whole_units);
+                     zero.overlaps ? "true" : "false", (long long)zero.unit_count,
+                     (long long)zero.whole_units);
     cero_text_printf(
         out,
         ",\"bytes_sent\":{\"reductions\":%lld,\"gathers\":%lld,\"total\":%lld,"

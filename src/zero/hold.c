@@ -157,6 +157,7 @@ static void limit_rooms(cero_zero *zero)
         zero->room_limit = spare;
         if (largest >= 0) {
             zero->place[largest].is_whole = true;
+            zero->costly_units++;
             largest = -1;
         }
         for (int64_t u = 0; u < l->unit_count; u++) {

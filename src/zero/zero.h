@@ -88,8 +88,10 @@ typedef struct cero_zero_summary {
     int node_count;
     const char *order; /* "global", "node", "local" */
     bool is_shared;    /* compute copies live once per node */
+    bool overlaps;     /* reductions go on while the next units are computed */
     int64_t unit_count;
-    int64_t whole_units;          /* whole on every rank; stage 3: small, or cutting does not pay */
+    int64_t whole_units;          /* whole on every rank; stage 3: small, or costly */
+    int64_t costly_units;         /* stage 3: whole, since cutting takes more than it saves */
     double bytes_per_step;        /* that this rank sends in a step, without small messages */
     double gradient_bytes;        /* of these, gradients, in the mean of ranks */
     double gradient_bytes_global; /* what they would be in the order "global" */

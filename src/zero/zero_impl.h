@@ -57,8 +57,8 @@ struct cero_zero {
     cero_zero_place *place; /* owned, [unit_count] */
     int64_t copy_numel;     /* elements of each state's memory, with padding */
     int64_t whole_numel;    /* the part of copy_numel before shards, the same on all ranks */
-    int64_t
-        room_limit; /* elements that may be gathered at once without holding more than stage 2 */
+    int64_t costly_units;   /* stage 3: whole, since cutting takes more than it saves */
+    int64_t room_limit;     /* elements to gather at once that take no more than cutting saves */
     int64_t state_numel;
     int64_t sum_numel;
     size_t landing_bytes; /* of one reduction in flight */

@@ -51,6 +51,7 @@ expect_value world.rank 5
 expect_value world.nodes 3
 expect_value zero.stage 3
 expect_value zero.gradient_order node
+expect_value zero.overlap_comm True
 expect_value zero.units 4
 expect_value zero.whole_units 0
 python3 - "$work/out" <<'END' || fail 'the sums are not sums'
@@ -80,6 +81,7 @@ expect_out 'ZeRO stage 1, gradients in order global, weights once per node'
 cero "${plan[@]}" --world 4 --set zero_optimization.stage=1 \
     --set gradient_accumulation_steps=2 --json
 expect_value zero.gradient_order local
+expect_value zero.overlap_comm False
 
 # The list shows what is gathered, released and reduced, and where its room is.
 cero "${plan[@]}" --world 4 --dump

@@ -72,7 +72,7 @@ zero stage N, optimizer states, gradient sums and parameters are cut over N rank
 order global (auto: one node); bits depend on neither ranks nor nodes; gradients take N a step and rank
 buckets reduce_bucket_size N is clamped to the model: gradients go unit by unit, the largest has N elements
 whole N of N units, N of N elements, stay whole on every rank: they have at most stageN_param_persistence_threshold N
-prefetch up to N elements ahead of use (an eighth of the model; stageN_prefetch_bucket_size is clamped to it): N of a step's N gathers start ahead
+prefetch up to N elements ahead of use (an eighth of the model, or one unit; stageN_prefetch_bucket_size is clamped to it): N of a step's N gathers start ahead
  parameters are gathered for every use: on one node stage N is usually faster where its memory suffices
 sends N a step and rank, N of gradients and N of parameters; N messages of N on average
 memory N a rank: param N, grad N, optim N, activation N, comm N, io N, other N

@@ -188,13 +188,20 @@ static void test_buckets_and_stages(void **state)
                                 "zero_optimization.reduce_bucket_size=9",
                                 "zero_optimization.stage3_param_persistence_threshold=10", NULL});
     cero_summary_zero(&w.facts, &w.text);
+    expect_part(&w,
+                "over 4 ranks; exchanges of gradients are waited for: overlap_comm would take more "
+                "than cutting saves\n");
+    w.facts.zero.overlaps = true;
+    w.text.length = 0;
+    cero_summary_zero(&w.facts, &w.text);
     expect_part(&w, "over 4 ranks; exchanges of gradients go on while backward does\n");
     expect_part(&w, "buckets    gradients go in pieces of 9 elements over all ranks");
     expect_part(&w, "whole      1 of 4 units, 10 of 1000 elements, stay whole on every rank: they "
                     "have at most stage3_param_persistence_threshold 10\n");
-    expect_part(&w, "prefetch   up to 125 elements ahead of use (an eighth of the model; "
-                    "stage3_prefetch_bucket_size is clamped to it): 3 of a step's 8 gathers start "
-                    "ahead\n");
+    expect_part(&w,
+                "prefetch   up to 125 elements ahead of use (an eighth of the model, or one unit; "
+                "stage3_prefetch_bucket_size is clamped to it): 3 of a step's 8 gathers start "
+                "ahead\n");
     assert_null(strstr(w.text.data, "on one node stage 2"));
     w.facts.node_count = 1;
     cero_summary_zero(&w.facts, &w.text);
@@ -206,6 +213,16 @@ static void test_buckets_and_stages(void **state)
     expect_part(&w,
                 "zero       stage 3, optimizer states and gradient sums are cut over 4 ranks; ");
     assert_null(strstr(w.text.data, "prefetch"));
+    w.facts.zero.costly_units = 1;
+    w.text.length = 0;
+    cero_summary_zero(&w.facts, &w.text);
+    expect_part(&w,
+                "rank: to gather 1 of them would take more than cutting them saves, others have at "
+                "most stage3_param_persistence_threshold 10\n");
+    w.facts.zero.costly_units = 4;
+    w.text.length = 0;
+    cero_summary_zero(&w.facts, &w.text);
+    expect_part(&w, "rank: to gather 4 of them would take more than cutting them saves\n");
     end(&w);
 
     begin(&w, 1, (const char *const[]){"zero_optimization.stage=2", NULL});

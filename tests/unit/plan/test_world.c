@@ -105,6 +105,9 @@ static void test_stages_of_gpt2(void **state)
     CERO_UNUSED(state);
     assert_ok(cero_model_spec_resolve("gpt2", &gpt2));
     check_worlds(&gpt2, 128, 0);
+    for (int size = 2; size <= 64; size++) {
+        check_stages((plan_case){.model = &gpt2, .seq_len = 128, .size = size}, 0, 0);
+    }
 }
 
 /* ME-04: small models too, and one that is nearly all embedding: 12.9 of 13.5 million elements. */

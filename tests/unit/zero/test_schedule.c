@@ -480,6 +480,7 @@ static int64_t cut_units(int layers, bool has_units)
     cero_zero_schedule_cost(s.schedule, &cost);
     cero_zero_get_summary(s.zero, &cost, &summary);
     close_world(&s);
+    assert_int_equal(summary.costly_units, summary.whole_units);
     return summary.unit_count - summary.whole_units;
 }
 
