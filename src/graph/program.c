@@ -48,7 +48,9 @@ static cero_cost instruction_cost(const instruction *in)
     }
     if (cost.bytes == 0) {
         for (int k = 0; k < node->input_count; k++) {
-            cost.bytes += (double)cero_plan_value_bytes(node->input[k]);
+            // A room is only named: what its values cost is counted where they are used.
+            bool is_room = node->input[k]->kind == CERO_VALUE_ROOM;
+            cost.bytes += is_room ? 0.0 : (double)cero_plan_value_bytes(node->input[k]);
         }
         for (int k = 0; k < node->output_count; k++) {
             cost.bytes += (double)cero_plan_value_bytes(node->output[k]);

@@ -11,7 +11,8 @@
 
 typedef struct node_attr {
     cero_zero_schedule *schedule; /* borrowed */
-    int64_t index;
+    cero_zero_node_kind kind;
+    int64_t index; /* of the interval, the staged unit, or the unit */
 } node_attr;
 
 static cero_status node_infer(cero_op_infer *infer)
@@ -137,76 +138,38 @@ static cero_status reduce_release(const node_attr *a)
     return CERO_OK;
 }
 
+static cero_status (*const halves[CERO_ZERO_NODE_KINDS])(const node_attr *a) = {
+    [CERO_ZERO_GATHER_START] = gather_start,     [CERO_ZERO_GATHER_FINISH] = gather_finish,
+    [CERO_ZERO_GATHER_RELEASE] = gather_release, [CERO_ZERO_REFRESH_FINISH] = refresh_finish,
+    [CERO_ZERO_REDUCE_START] = reduce_start,     [CERO_ZERO_REDUCE_FINISH] = reduce_finish,
+    [CERO_ZERO_REDUCE_RELEASE] = reduce_release,
+};
+
 /* Runs a half and counts its time: what an exchange costs the program. */
-static cero_status timed(const cero_op_run *run, cero_status (*half)(const node_attr *a))
+static cero_status node_run(const cero_op_run *run)
 {
     const node_attr *a = run->attr;
     double start = cero_clock_now();
-    cero_status st = half(a);
+    cero_status st = halves[a->kind](a);
 
     a->schedule->zero->exchange_seconds += cero_clock_now() - start;
     return st;
 }
 
-static cero_status run_gather_start(const cero_op_run *run)
-{
-    return timed(run, gather_start);
-}
-
-static cero_status run_gather_finish(const cero_op_run *run)
-{
-    return timed(run, gather_finish);
-}
-
-static cero_status run_gather_release(const cero_op_run *run)
-{
-    return timed(run, gather_release);
-}
-
-static cero_status run_refresh_finish(const cero_op_run *run)
-{
-    return timed(run, refresh_finish);
-}
-
-static cero_status run_reduce_start(const cero_op_run *run)
-{
-    return timed(run, reduce_start);
-}
-
-static cero_status run_reduce_finish(const cero_op_run *run)
-{
-    return timed(run, reduce_finish);
-}
-
-static cero_status run_reduce_release(const cero_op_run *run)
-{
-    return timed(run, reduce_release);
-}
-
-/* The compiler's default cost would count the room at each node. */
-static void no_cost(const void *attr, const cero_tensor_desc *input, const cero_tensor_desc *output,
-                    cero_cost *cost)
-{
-    CERO_UNUSED(attr);
-    CERO_UNUSED(input);
-    CERO_UNUSED(output);
-    *cost = (cero_cost){0};
-}
-
-#define NODE_OP(name_)                                                                           \
-    {                                                                                            \
-        .name = #name_, .attr_size = sizeof(node_attr), .infer = node_infer, .run = run_##name_, \
-        .cost = no_cost, .has_effect = true                                                      \
+#define NODE_OP(name_)                                                                         \
+    {                                                                                          \
+        .name = (name_), .attr_size = sizeof(node_attr), .infer = node_infer, .run = node_run, \
+        .has_effect = true                                                                     \
     }
 
 static const cero_op ops[CERO_ZERO_NODE_KINDS] = {
-    [CERO_ZERO_GATHER_START] = NODE_OP(gather_start),
-    [CERO_ZERO_GATHER_FINISH] = NODE_OP(gather_finish),
-    [CERO_ZERO_GATHER_RELEASE] = NODE_OP(gather_release),
-    [CERO_ZERO_REFRESH_FINISH] = NODE_OP(refresh_finish),
-    [CERO_ZERO_REDUCE_START] = NODE_OP(reduce_start),
-    [CERO_ZERO_REDUCE_FINISH] = NODE_OP(reduce_finish),
-    [CERO_ZERO_REDUCE_RELEASE] = NODE_OP(reduce_release),
+    [CERO_ZERO_GATHER_START] = NODE_OP("gather_start"),
+    [CERO_ZERO_GATHER_FINISH] = NODE_OP("gather_finish"),
+    [CERO_ZERO_GATHER_RELEASE] = NODE_OP("gather_release"),
+    [CERO_ZERO_REFRESH_FINISH] = NODE_OP("refresh_finish"),
+    [CERO_ZERO_REDUCE_START] = NODE_OP("reduce_start"),
+    [CERO_ZERO_REDUCE_FINISH] = NODE_OP("reduce_finish"),
+    [CERO_ZERO_REDUCE_RELEASE] = NODE_OP("reduce_release"),
 };
 
 #undef NODE_OP
@@ -214,7 +177,7 @@ static const cero_op ops[CERO_ZERO_NODE_KINDS] = {
 cero_status cero_zero_node_append(cero_zero_schedule *schedule, cero_zero_node_kind kind,
                                   int64_t index, cero_value *room)
 {
-    node_attr attr = {.schedule = schedule, .index = index};
+    node_attr attr = {.schedule = schedule, .kind = kind, .index = index};
 
     (void)cero_graph_append(schedule->graph, &ops[kind], &attr, &room, room != NULL ? 1 : 0, NULL);
     return cero_graph_status(schedule->graph);

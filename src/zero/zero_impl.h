@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state behind zero.h, shared by its files: zero.c (memory and weights), exchange.c (what moves between
- * ranks), schedule.c (when), update.c (the step).
+ * The state behind zero.h, shared by its files: hold.c (what is held where), zero.c (memory), weights.c,
+ * exchange.c (what moves between ranks), schedule.c (when), segments.c and update.c (the step).
  *
  * Every state of a unit is held whole or as this rank's shard. A cero_zero_held says which elements of the
  * unit's range are there and where they begin in the state's memory; no other code knows stages.
@@ -107,6 +107,13 @@ enum cero_zero_refresh_state {
     CERO_ZERO_STARTED = 1,
     CERO_ZERO_FINISHED = 2 /* and not released */
 };
+
+/* Decides what is whole, and where everything begins in the memory of this rank. */
+void cero_zero_place_all(cero_zero *zero);
+
+/* The optimizer with its segments; their addresses when memory exists. Errors: INVALID, UNSUPPORTED, NOMEM. */
+CERO_NODISCARD cero_status cero_zero_create_optimizer(cero_zero *zero);
+void cero_zero_set_segment_addresses(cero_zero *zero);
 
 /* This rank's shard of a range, at 0. */
 cero_zero_held cero_zero_own(const cero_zero *zero, int64_t unit, cero_zero_part part);

@@ -5,8 +5,8 @@
  * live at the same time have memory of their own: on models and on random graphs, for a rank of a world that
  * does not exist.
  */
-#include "unit/graph/random_graph.h"
 #include "cases.h"
+#include "unit/graph/random_graph.h"
 
 #include "graph/plan.h"
 #include "models/models.h"
@@ -94,8 +94,8 @@ static void close_world(scheduled *s)
 typedef struct room {
     const cero_value *value;
     int64_t numel;
-    int unit;          /* whose parameters lie in it; -1: gradients do */
-    int64_t start;     /* of the gather or the reduction */
+    int unit;      /* whose parameters lie in it; -1: gradients do */
+    int64_t start; /* of the gather or the reduction */
     int64_t finish;
     int64_t release;
     int64_t first_use; /* instruction of the model that touches it */
@@ -387,8 +387,8 @@ static int64_t uses_of(const cero_model_spec *spec, int64_t *ahead, const char *
 
     open_world(&s, sets);
     assert_ok(cero_model_build(
-        s.graph,
-        &(cero_model_shape){.mode = CERO_MODEL_TRAIN, .micro_batch = 2, .seq_len = 8}, spec));
+        s.graph, &(cero_model_shape){.mode = CERO_MODEL_TRAIN, .micro_batch = 2, .seq_len = 8},
+        spec));
     schedule(&s);
     check(&s);
     cero_zero_schedule_cost(s.schedule, &cost);
