@@ -131,7 +131,7 @@ static void test_broadcast(void **state)
                  "broadcast from rank");
 }
 
-/* Round the ring, with two tags that are received in the other order. */
+/* Round the ring. */
 static void test_messages(void **state)
 {
     int size = cero_comm_size(world);
@@ -158,6 +158,30 @@ static void test_messages(void **state)
     assert_fails(cero_comm_recv(world, size, 5, data, 1), CERO_ERR_INVALID,
                  "cannot receive from rank");
     cero_delete(data);
+}
+
+/* Tags tell messages apart, in whatever order they are received. */
+static void test_tags(void **state)
+{
+    int first = 1;
+    int second = 2;
+
+    CERO_UNUSED(state);
+    if (cero_comm_size(world) == 1) {
+        return;
+    }
+    if (cero_comm_rank(world) == 0) {
+        assert_ok(cero_comm_send(world, 1, 0, &first, sizeof(first)));
+        assert_ok(cero_comm_send(world, 1, 999, &second, sizeof(second)));
+    } else if (cero_comm_rank(world) == 1) {
+        int got = 0;
+        assert_ok(cero_comm_recv(world, 0, 999, &got, sizeof(got)));
+        assert_int_equal(got, second);
+        assert_ok(cero_comm_recv(world, 0, 0, &got, sizeof(got)));
+        assert_int_equal(got, first);
+    }
+    assert_fails(cero_comm_send(world, cero_comm_rank(world) == 0, 1000, &first, sizeof(first)),
+                 CERO_ERR_INVALID, "tag 1000; expected 0 .. 999");
 }
 
 /* Exact sums have the bits that one rank with all numbers has. */
@@ -248,11 +272,17 @@ static void test_recent(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_world),      cmocka_unit_test(test_all_reduce),
-        cmocka_unit_test(test_all_gather), cmocka_unit_test(test_broadcast),
-        cmocka_unit_test(test_messages),   cmocka_unit_test(test_all_reduce_exact),
-        cmocka_unit_test(test_agree),      cmocka_unit_test(test_check_same),
-        cmocka_unit_test(test_counters),   cmocka_unit_test(test_recent),
+        cmocka_unit_test(test_world),
+        cmocka_unit_test(test_all_reduce),
+        cmocka_unit_test(test_all_gather),
+        cmocka_unit_test(test_broadcast),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_all_reduce_exact),
+        cmocka_unit_test(test_agree),
+        cmocka_unit_test(test_check_same),
+        cmocka_unit_test(test_counters),
+        cmocka_unit_test(test_recent),
     };
     cero_comm_params params = {0};
 

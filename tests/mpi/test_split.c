@@ -7,6 +7,8 @@
 // RUN: np=4 args=messages
 #include "mpi/world.h"
 
+#include "comm/exchange.h"
+
 /* The world's rank of each rank of comm, found by a collective of comm. */
 static void gather_world_ranks(cero_comm *comm, int *out)
 {
@@ -119,12 +121,87 @@ static void test_interleaved(void **state)
     cero_comm_destroy(&low);
 }
 
+/* Each rank gives its part of 256 numbers, and all of the part have the whole; twice. */
+static void gather_in(cero_comm *part, cero_device *device, cero_mem *mem)
+{
+    enum {
+        OWN = 256
+    };
+    int64_t border[9] = {0};
+    size_t source_at[8] = {0};
+    int size = cero_comm_size(part);
+    int members[8];
+    cero_comm_buffer *source = NULL;
+    cero_comm_buffer *dest = NULL;
+    cero_exchange *gather = NULL;
+
+    gather_world_ranks(part, members);
+    for (int r = 0; r < size; r++) {
+        border[r + 1] = border[r] + OWN;
+    }
+    assert_ok(cero_comm_buffer_create(
+        part,
+        &(cero_comm_buffer_params){.mem = mem, .nbytes = OWN * sizeof(float), .what = "source"},
+        &source));
+    assert_ok(cero_comm_buffer_create(
+        part,
+        &(cero_comm_buffer_params){
+            .mem = mem, .nbytes = (size_t)border[size] * sizeof(float), .what = "dest"},
+        &dest));
+    assert_ok(cero_gather_create(part,
+                                 &(cero_gather_params){.name = "u",
+                                                       .device = device,
+                                                       .element_size = sizeof(float),
+                                                       .border = border,
+                                                       .source = source,
+                                                       .source_at = source_at,
+                                                       .dest = dest},
+                                 &gather));
+    for (int turn = 0; turn < 2; turn++) {
+        float *own = cero_comm_buffer_data(source);
+        const float *all = cero_comm_buffer_data(dest);
+        for (int i = 0; i < OWN; i++) {
+            own[i] = (float)(1000 * turn + 10 * cero_comm_rank(world) + i % 7);
+        }
+        assert_ok(cero_exchange_start(gather, true));
+        assert_ok(cero_exchange_finish(gather));
+        for (int i = 0; i < size * OWN; i++) {
+            assert_true(all[i] == (float)(1000 * turn + 10 * members[i / OWN] + i % OWN % 7));
+        }
+        assert_ok(cero_exchange_release(gather));
+    }
+    cero_exchange_destroy(&gather);
+    cero_comm_buffer_destroy(&dest);
+    cero_comm_buffer_destroy(&source);
+}
+
+/* Exchanges work in parts of every size, one rank included. */
+static void test_exchanges(void **state)
+{
+    int size = cero_comm_size(world);
+    cero_device *device = NULL;
+    cero_mem *mem = NULL;
+
+    CERO_UNUSED(state);
+    assert_ok(cero_device_create(&(cero_device_params){.threads = 1}, &device));
+    assert_ok(cero_mem_create(0, &mem));
+    for (int members = 1; members <= size; members++) {
+        cero_comm *part = NULL;
+        assert_ok(cero_comm_split(world, cero_comm_rank(world) / members, 0, &part));
+        gather_in(part, device, mem);
+        cero_comm_poll(part);
+        cero_comm_destroy(&part);
+    }
+    cero_mem_destroy(&mem);
+    cero_device_destroy(&device);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_even_and_odd), cmocka_unit_test(test_key),
         cmocka_unit_test(test_none),         cmocka_unit_test(test_outlives_parent),
-        cmocka_unit_test(test_interleaved),
+        cmocka_unit_test(test_interleaved),  cmocka_unit_test(test_exchanges),
     };
     cero_comm_params params = {.no_shared_memory = argc > 1 && strcmp(argv[1], "messages") == 0};
 

@@ -374,6 +374,10 @@ bool cero_mpi_meet(cero_mpi_job *job, MPI_Comm comm, const int *job_rank, double
                   (is_done || (cero_mpi_pump() && !is_silent(&w)));
         pause_turn(&w);
     }
+    if (!is_good && cero_mpi_process_get()->failed_rank >= 0) {
+        set_broken(CERO_ERR_REMOTE, cero_mpi_process_get()->failed_message);
+        return false;
+    }
     if (!is_good) {
         cero_log(CERO_LOG_WARN, "comm", "not all ranks came to destroy their communicator");
         set_broken(CERO_ERR_COMM, "not all ranks came to destroy their communicator");
