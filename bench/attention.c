@@ -167,7 +167,8 @@ int main(void)
 
     for (int i = 0; i < 4; i++) {
         cero_device *device = NULL;
-        stop_on(cero_device_create(&(cero_device_params){"cpu", 1 + i / 2}, &device));
+        stop_on(cero_device_create(&(cero_device_params){.name = "cpu", .threads = 1 + i / 2},
+                                   &device));
         report_training(device, dtypes[i % 2]);
         report_decoding(device, dtypes[i % 2]);
         cero_device_destroy(&device);

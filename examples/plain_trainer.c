@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A character-level language model and its trainer in plain C: what a trainer is before cero comes to it.
+ * A character-level language model and its trainer in plain C. examples/plain_trainer.c is what a trainer is
+ * before cero comes to it, examples/plain_trainer_cero.c after that; docs/external.md explains the difference.
  *
  * The model is that of Bengio et al., "A Neural Probabilistic Language Model" (2003), with a second hidden
  * layer: each of the last CONTEXT bytes is looked up in a table, and what stands there goes through two
  * layers of tanh to a distribution over the next byte. Forward and backward are written by hand.
  *
- * usage: plain_trainer [TEXTFILE [STEPS]]   trains on the bytes of TEXTFILE (default: this file, 200 steps),
- *                                           saves the weights in plain_trainer.bin, writes a few characters
- *        plain_trainer --check [TEXTFILE]   compares every gradient with a central difference of the loss
+ * usage: trainer [TEXTFILE [STEPS [WEIGHTS]]]   trains on the bytes of TEXTFILE (default: this file, 200 steps),
+ *                                               writes a few characters, and saves the weights in WEIGHTS
+ *        trainer --check [TEXTFILE]             compares gradients with central differences of the loss
  */
 #include <errno.h>
 #include <math.h>
@@ -19,7 +20,7 @@
 #include <string.h>
 
 /* Ends the program with a message if something is not as it must be. */
-#define CHECK(ok, ...) ((ok) ? (void)0 : (fprintf(stderr, "plain_trainer: " __VA_ARGS__), exit(1)))
+#define CHECK(ok, ...) ((ok) ? (void)0 : (fprintf(stderr, "trainer: " __VA_ARGS__), exit(1)))
 
 enum {
     VOCAB = 256,        /* every byte is a character */
@@ -215,6 +216,7 @@ static const float BETA1 = 0.9F, BETA2 = 0.95F, EPS = 1e-8F;
 static const int WARMUP = 20, DECAY = 480; /* steps from LR_MIN to LR_MAX, steps back */
 
 struct step_stats {
+    int64_t step; /* steps done */
     double loss, lr;
 };
 
@@ -247,7 +249,7 @@ static void optimizer_step(struct optimizer *opt, struct model *model, struct st
     double squares = 0.0;
 
     opt->step++;
-    *stats = (struct step_stats){opt->loss / MICRO_BATCHES, learning_rate(opt->step)};
+    *stats = (struct step_stats){opt->step, opt->loss / MICRO_BATCHES, learning_rate(opt->step)};
     for (int k = 0; k < NUMEL; k++) {
         squares += (double)opt->grad[k] * (double)opt->grad[k];
     }
@@ -324,50 +326,59 @@ static void generate(const struct model *model, const struct text *text, int cou
     (void)putchar('\n');
 }
 
-/* Trains, tells how it goes, and leaves the weights and a sample of what they write. */
-static void train(struct model *model, const struct text *text, int steps)
+/* Trains, tells how it goes, and leaves a sample of what the weights write, and perhaps the weights. */
+static void train(struct model *model, const struct text *text, int steps, const char *weights)
 {
     static struct optimizer optimizer; /* static: zeros, too large for the stack */
-    struct step_stats stats;
+    struct step_stats stats = {0};
+
     /* This process takes micro-batches rank, rank + size, … of each step: alone, it takes all. */
     const int rank = 0, size = 1;
 
-    for (int step = 1; step <= steps; step++) {
+    while (stats.step < steps) {
         for (int k = rank; k < MICRO_BATCHES; k += size) {
-            fill_batch(model, text, ((int64_t)(step - 1) * MICRO_BATCHES + k) * MICRO_BATCH);
+            fill_batch(model, text, (stats.step * MICRO_BATCHES + k) * MICRO_BATCH);
             memset(model->grad, 0, sizeof(model->grad));
             double loss = forward(model->params, model->batch, MICRO_BATCH);
             backward(model->params, model->batch, MICRO_BATCH);
             optimizer_add(&optimizer, model, loss);
         }
         optimizer_step(&optimizer, model, &stats);
-        if (rank == 0 && (step == 1 || step % 10 == 0)) {
-            (void)printf("step %d loss %.4f lr %.6f\n", step, stats.loss, stats.lr);
+        if (rank == 0 && (stats.step == 1 || stats.step % 10 == 0)) {
+            (void)printf("step %lld loss %.6f lr %.6f\n", (long long)stats.step, stats.loss,
+                         stats.lr);
         }
     }
+    if (rank == 0 && weights != NULL) {
+        save_weights(model, weights);
+    }
     if (rank == 0) {
-        save_weights(model, "plain_trainer.bin");
         generate(model, text, 300);
     }
 }
 
-/* Compares every gradient with a central difference of the loss. */
+/* Compares gradients with central differences of the loss: of each parameter as many elements, drawn from all. */
 static void check_gradients(struct model *model, const struct text *text)
 {
+    enum {
+        ELEMENTS = 400,
+        COUNT = 2 /* samples: each costs two passes for every element */
+    };
     const float by = 0.01F;
-    const int count = 2; /* samples: each costs two passes for every element */
 
     fill_batch(model, text, 0);
-    (void)forward(model->params, model->batch, count);
-    backward(model->params, model->batch, count);
+    (void)forward(model->params, model->batch, COUNT);
+    backward(model->params, model->batch, COUNT);
     for (struct param *p = model->params; p < model->params + PARAM_COUNT; p++) {
         double error = 0.0, norm = 0.0;
-        for (int k = 0; k < p->rows * p->cols; k++) {
+        int numel = p->rows * p->cols;
+        for (int i = 0; i < ELEMENTS && i < numel; i++) {
+            int k = numel <= ELEMENTS ? i : (int)(mix((uint64_t)i) % (uint64_t)numel);
             float saved = p->data[k];
             p->data[k] = saved + by;
-            double above = forward(model->params, model->batch, count);
+            double above = forward(model->params, model->batch, COUNT);
             p->data[k] = saved - by;
-            double slope = (above - forward(model->params, model->batch, count)) / (2 * (double)by);
+            double slope = (above - forward(model->params, model->batch, COUNT)) / (2 * (double)by);
             p->data[k] = saved;
             error += pow(slope - (double)p->grad[k], 2);
             norm += pow(slope, 2);
@@ -386,14 +397,15 @@ int main(int argc, char **argv)
     char *end = NULL;
     long steps = argc > 2 && !is_check ? strtol(argv[2], &end, 10) : 200;
 
-    CHECK(argc <= 3 && (end == NULL || *end == '\0') && steps > 0 && steps <= 1000000,
-          "usage: plain_trainer [TEXTFILE [STEPS]], or plain_trainer --check [TEXTFILE]\n");
+    CHECK(argc <= (is_check ? 3 : 4) && (end == NULL || *end == '\0') && steps > 0 &&
+              steps <= 1000000,
+          "usage: trainer [TEXTFILE [STEPS [WEIGHTS]]], or trainer --check [TEXTFILE]\n");
     read_text(path, &text);
     init_params(&model);
     if (is_check) {
         check_gradients(&model, &text);
     } else {
-        train(&model, &text, (int)steps);
+        train(&model, &text, (int)steps, argc > 3 ? argv[3] : NULL);
     }
     free(text.bytes);
     return 0;

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What `make run` does: trains a small GPT on the text that is always there (this project's sources and
-# documents), draws its loss and lets it write. Everything it makes is in out/run.
-# usage: tools/run.sh [COMMAND]      STEPS=600 in the environment sets the number of steps
+# documents) on two ranks with ZeRO, draws its loss and lets it write. Everything it makes is in out/run.
+# usage: tools/run.sh [COMMAND]      STEPS=600 and RANKS=2 in the environment set steps and ranks
 set -euo pipefail
 cero=$(realpath "${1:-build/release/cero}")
 cd "$(dirname "$0")/.."
 
 out=out/run
 steps=${STEPS:-600}
+ranks=${RANKS:-2}
 corpus=(src include docs examples README.md)
 
 show() { # prints a command, then runs it
@@ -16,10 +17,18 @@ show() { # prints a command, then runs it
     "$cero" "$@"
 }
 
+# Open MPI asks whether root is meant. A build without MPI trains on one rank.
+launch=(launch -n "$ranks" --oversubscribe)
+[ "$(id -u)" -ne 0 ] || launch+=(--allow-run-as-root)
+launch+=(--)
+if "$cero" --version | grep -q '^mpi: none'; then
+    launch=()
+fi
+
 rm -rf "$out"
 mkdir -p "$out"
 show tokenizer train --vocab-size 2048 --out "$out/tokenizer" "${corpus[@]}"
-show train --config examples/configs/gpt-mini.json --model gpt-mini \
+show "${launch[@]}" train --config examples/configs/gpt-mini.json --model gpt-mini \
     --tokenizer "$out/tokenizer" --data "${corpus[@]}" --out "$out" \
     --seq-len 128 --steps "$steps" --set "scheduler.params.total_num_steps=$steps"
 show inspect "$out/metrics.jsonl" --svg "$out/loss.svg"

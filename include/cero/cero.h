@@ -54,6 +54,16 @@ typedef struct cero_context_params {
  */
 CERO_API CERO_NODISCARD cero_status cero_context_create(const cero_context_params *params,
                                                         cero_context **out);
+/*
+ * A context over the ranks of a caller's MPI communicator: mpi_comm points to an MPI_Comm of `nbytes` bytes. For
+ * languages that have no mpi.h; C and C++ have cero_context_create_mpi in cero/mpi.h.
+ *
+ * Collective: over the communicator.
+ * Errors:     INVALID, NOMEM, COMM, REMOTE; UNSUPPORTED by a library built without MPI.
+ */
+CERO_API CERO_NODISCARD cero_status cero_context_create_from(const void *mpi_comm, size_t nbytes,
+                                                             const cero_context_params *params,
+                                                             cero_context **out);
 /* Engines of the context must be destroyed first. Collective: over the world. */
 CERO_API void cero_context_destroy(cero_context **context);
 

@@ -5,20 +5,18 @@
 
 #include "cero/cero.h"
 
+/* The C interface alone: the C++ one is obsolete, and does not compile without warnings. */
+#ifndef OMPI_SKIP_MPICXX
+    #define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+    #define MPICH_SKIP_MPICXX 1
+#endif
 #include <mpi.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/*
- * As cero_context_create_mpi, for a language that has no mpi.h: mpi_comm points to an MPI_Comm of `nbytes` bytes.
- *
- * Collective: over the communicator.
- */
-CERO_API CERO_NODISCARD cero_status cero_context_create_from(const void *mpi_comm, size_t nbytes,
-                                                             const cero_context_params *params,
-                                                             cero_context **out);
 
 /*
  * A context over the ranks of `comm`, which are its world: a duplicate is used, and `comm` stays the caller's.

@@ -203,16 +203,9 @@ static cero_status print_json(const generate_run *run)
     return st;
 }
 
+/* Everything that rank 0 does. */
 static cero_status generate_all(generate_run *run)
 {
-    // A reader of the text may keep rank 0 waiting for as long as he likes.
-    CERO_TRY(cero_context_create(
-        &(cero_context_params){.threads = (int)run->options->threads, .timeout = -1},
-        &run->context));
-    CERO_TRY(cero_context_agree(run->context, CERO_OK));
-    if (cero_context_rank(run->context) != 0) {
-        return CERO_OK;
-    }
     CERO_TRY(open_inputs(run));
     CERO_TRY(create_decoder(run));
     cero_cli_at(run->cli, CERO_CLI_WORKING, NULL);
@@ -233,10 +226,21 @@ static cero_status generate_all(generate_run *run)
     return CERO_OK;
 }
 
+/* The others wait for its end. A reader of the text may keep it waiting for as long as he likes. */
+static cero_status generate_on_first(generate_run *run)
+{
+    CERO_TRY(cero_context_create(
+        &(cero_context_params){.threads = (int)run->options->threads, .timeout = -1},
+        &run->context));
+    CERO_TRY(cero_context_agree(run->context, CERO_OK));
+    bool is_first = cero_context_rank(run->context) == 0;
+    return cero_context_agree(run->context, is_first ? generate_all(run) : CERO_OK);
+}
+
 static cero_status run_command(cero_cli *cli, void *values)
 {
     generate_run run = {.cli = cli, .options = values};
-    cero_status st = generate_all(&run);
+    cero_status st = generate_on_first(&run);
 
     if (st != CERO_OK) {
         cero_cli_leave(cli, "generate", run.context, st);

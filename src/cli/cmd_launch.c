@@ -3,15 +3,15 @@
  * `cero launch`: starts a program as the ranks of a job with mpirun, mpiexec or srun.
  *
  * Options become a job (launch.h), the job a vector of words, and the words a process that is watched
- * until it ends (launch_restart.h). docs/launch.md is the manual.
+ * until it ends (launch/restart.h). docs/launch.md is the manual.
  */
 #include "base/log.h"
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "cli/host_filter.h"
-#include "cli/launch.h"
-#include "cli/launch_options.h"
-#include "cli/launch_restart.h"
+#include "cli/launch/host_filter.h"
+#include "cli/launch/launch.h"
+#include "cli/launch/options.h"
+#include "cli/launch/restart.h"
 
 #include <errno.h>
 #include <stdio.h>

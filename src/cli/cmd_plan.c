@@ -24,7 +24,11 @@ static cero_status run(cero_cli *cli, void *values)
     cero_config *config = NULL;
     cero_run_plan *plan = NULL;
     cero_status st = CERO_OK;
+    int size = o->world > 0 ? (int)o->world : 1;
 
+    cero_cli_at(cli, CERO_CLI_USAGE, NULL);
+    CERO_CHECK(o->rank < size, CERO_ERR_INVALID, "--rank %lld of --world %d; expected 0 to %d",
+               (long long)o->rank, size, size - 1);
     cero_cli_at(cli, CERO_CLI_READING_CONFIG, o->model);
     CERO_TRY(cero_model_spec_resolve(o->model, &model));
     cero_cli_at(cli, CERO_CLI_READING_CONFIG, o->config);
@@ -36,14 +40,17 @@ static cero_status run(cero_cli *cli, void *values)
                       &config),
                   out);
     cero_cli_at(cli, CERO_CLI_WORKING, NULL);
-    CERO_TRY_GOTO(cero_run_plan_create(&(cero_plan_params){.model = &model,
-                                                           .config = config,
-                                                           .seq_len = o->seq_len,
-                                                           .world_size = (int)o->world,
-                                                           .world_rank = (int)o->rank,
-                                                           .ranks_per_node = (int)o->ranks_per_node,
-                                                           .no_eval = !o->eval},
-                                       &plan),
+    CERO_TRY_GOTO(cero_run_plan_create(
+                      &(cero_plan_params){.model = &model,
+                                          .config = config,
+                                          .seq_len = o->seq_len,
+                                          .world_size = (int)o->world,
+                                          .world_rank = o->rank >= 0 ? (int)o->rank : size - 1,
+                                          .ranks_per_node = (int)o->ranks_per_node,
+                                          .no_shared_memory = o->no_shared_memory,
+                                          .threads = (int)o->threads,
+                                          .no_eval = !o->eval},
+                      &plan),
                   out);
     CERO_TRY_GOTO(print_plan(o, plan), out);
 out:
@@ -59,5 +66,6 @@ const cero_command cero_command_plan = {
     .details = "Nothing of the model's size is allocated: a plan takes seconds for any model.",
     .options = cero_plan_option_table,
     .values_size = sizeof(cero_plan_options),
+    .set_defaults = cero_plan_options_set_defaults,
     .run = run,
 };

@@ -101,6 +101,22 @@ static void wait_to_be_ended(double seconds)
     }
 }
 
+/*
+ * The world never came about: the rank that failed first has its own message, which a launcher that sees another
+ * rank leave with an error might cut off.
+ */
+static void leave_without_world(cero_status status)
+{
+    enum {
+        MESSAGE_SECONDS = 2
+    };
+
+    if (status == CERO_ERR_REMOTE) {
+        wait_to_be_ended(MESSAGE_SECONDS);
+        exit(CERO_EXIT_FAILURE);
+    }
+}
+
 void cero_cli_leave(const cero_cli *cli, const char *command, cero_context *context,
                     cero_status status)
 {
@@ -110,8 +126,7 @@ void cero_cli_leave(const cero_cli *cli, const char *command, cero_context *cont
     char name[64];
 
     if (context == NULL) {
-        // The world never came about: the rank that failed first has its own message.
-        wait_to_be_ended(status == CERO_ERR_REMOTE ? GRACE : 0);
+        leave_without_world(status);
         return;
     }
     if (cero_context_size(context) == 1) {

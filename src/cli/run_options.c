@@ -235,7 +235,7 @@ const cero_option cero_plan_option_table[] = {
      .value = "R",
      .min = 0,
      .max = 1 << 20,
-     .help = "whose plan (default: 0, which holds no less than others)"},
+     .help = "whose plan (default: the last, whose shards are no smaller than others')"},
     {.name = "ranks-per-node",
      .kind = CERO_OPTION_INT,
      .offset = offsetof(cero_plan_options, ranks_per_node),
@@ -243,6 +243,17 @@ const cero_option cero_plan_option_table[] = {
      .min = 1,
      .max = 1 << 20,
      .help = "how ranks share nodes (default: one node)"},
+    {.name = "no-shared-memory",
+     .kind = CERO_OPTION_FLAG,
+     .offset = offsetof(cero_plan_options, no_shared_memory),
+     .help = "ranks of a node exchange by messages, as if each were a node"},
+    {.name = "threads",
+     .kind = CERO_OPTION_INT,
+     .offset = offsetof(cero_plan_options, threads),
+     .value = "N",
+     .min = 1,
+     .max = 4096,
+     .help = "threads of a rank (default: the cores this process may use)"},
     {.name = "eval",
      .kind = CERO_OPTION_FLAG,
      .offset = offsetof(cero_plan_options, eval),
@@ -263,6 +274,13 @@ void cero_train_options_set_defaults(void *values)
     cero_train_options *v = values;
 
     v->seed = -1;
+}
+
+void cero_plan_options_set_defaults(void *values)
+{
+    cero_plan_options *v = values;
+
+    v->rank = -1;
 }
 
 void cero_generate_options_set_defaults(void *values)

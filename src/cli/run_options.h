@@ -66,13 +66,16 @@ typedef struct cero_plan_options {
     cero_words set;
     int64_t seq_len;
     int64_t world;          /* ranks; 0: one */
-    int64_t rank;           /* whose plan */
+    int64_t rank;           /* whose plan; -1: the last */
     int64_t ranks_per_node; /* 0: all on one node */
+    int64_t threads;        /* of a rank; 0: the cores this process may use */
+    bool no_shared_memory;
     bool eval;
     bool dump;
     bool json;
 } cero_plan_options;
 
 extern const cero_option cero_plan_option_table[];
+void cero_plan_options_set_defaults(void *values);
 
 #endif

@@ -233,7 +233,10 @@ static void put_stage(const cero_world_facts *f, cero_text *out)
                          spec->zero_stage);
         return;
     }
-    cero_text_printf(out, "zero       stage %d, %s", f->zero.stage, cut[f->zero.stage]);
+    // Where every unit stays whole, stage 3 is stage 2.
+    bool is_uncut = f->zero.stage == 3 && f->zero.whole_units == f->unit_count;
+    cero_text_printf(out, "zero       stage %d, %s", f->zero.stage,
+                     cut[is_uncut ? 2 : f->zero.stage]);
     if (f->zero.stage > 0) {
         cero_text_printf(out, " over %d ranks", f->size);
     }

@@ -14,7 +14,7 @@
 
 enum {
     MAX_MESSAGE = 480, /* of another rank's error, with its end */
-    OWN_MESSAGE = 2048 /* of this rank's */
+    OWN_MESSAGE = 8192 /* of this rank's, which may come with a table */
 };
 
 void cero_comm_destroy(cero_comm **comm)

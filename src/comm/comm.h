@@ -7,7 +7,9 @@
  * does not exist, for plans. Large exchanges (a unit's gradients, a unit's parameters) are in exchange.h.
  *
  * Every waiting call watches its peers: one that failed, or shows no sign of life for the timeout, ends the
- * wait with an error that names it. After such an error the communicator can only be destroyed.
+ * wait with an error that names it. A peer that waits itself is alive as long as the one it waits for is, so that
+ * ranks that wait for each other in vain are found as well. After such an error every communicator of this process
+ * can only be destroyed, and no other is made.
  */
 #ifndef CERO_COMM_COMM_H
 #define CERO_COMM_COMM_H
@@ -31,11 +33,12 @@ typedef struct cero_comm_params {
 CERO_NODISCARD cero_status cero_comm_create_self(cero_comm **out);
 
 /*
- * Rank `rank` of a world of `size` in nodes of `ranks_per_node` that does not exist: sizes and counters are
- * those of a real one, nothing is sent. ranks_per_node 0: one node.
- * Errors: INVALID. Not collective.
+ * Rank `rank` of a world of `size` that does not exist: sizes and counters are those of a real one with these
+ * params, nothing is sent. Without ranks_per_node all ranks share one node.
+ * Errors: INVALID, NOMEM. Not collective.
  */
-CERO_NODISCARD cero_status cero_comm_create_virtual(int rank, int size, int ranks_per_node,
+CERO_NODISCARD cero_status cero_comm_create_virtual(int rank, int size,
+                                                    const cero_comm_params *params,
                                                     cero_comm **out);
 
 /*
@@ -68,7 +71,11 @@ CERO_NODISCARD cero_status cero_comm_create_from(const void *mpi_comm, size_t nb
  */
 CERO_NODISCARD cero_status cero_comm_split(cero_comm *comm, int color, int key, cero_comm **out);
 
-/* Collective: over comm, unless an error ended it. */
+/*
+ * Waits for all ranks, since shared memory goes with the last of them. After an error nobody is waited for.
+ *
+ * Collective: over comm, unless an error ended it.
+ */
 void cero_comm_destroy(cero_comm **comm);
 
 /*
@@ -121,7 +128,10 @@ CERO_NODISCARD cero_status cero_comm_agree(cero_comm *comm, cero_status local);
  */
 cero_status cero_comm_fail(cero_comm *comm, cero_status status);
 
-/* Lowest rank that called cero_comm_fail, as far as known here; -1: none. Not collective. */
+/*
+ * Lowest rank that called cero_comm_fail, as far as known here; -1: none. Its number is that of the world, or of
+ * the caller's communicator, that comm is or was split from; so are the numbers in messages. Not collective.
+ */
 int cero_comm_failed_rank(cero_comm *comm);
 
 /*

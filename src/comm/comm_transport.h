@@ -16,7 +16,8 @@
 enum {
     CERO_COMM_RECENT = 16,   /* operations of the ring */
     CERO_COMM_MAX_NAME = 40, /* characters of a name in the ring */
-    CERO_COMM_LOG_LINES = 128
+    CERO_COMM_LOG_LINES = 128,
+    CERO_EXCHANGE_MESSAGE_LIMIT = 1 << 30 /* bytes, by default */
 };
 
 /* One entry of the ring of recent operations. Plain data: the ring may lie in shared memory. */

@@ -12,10 +12,9 @@
 #include <string.h>
 
 enum {
-    ADD_BLOCK = 4096,        /* elements: 16 KiB of sums */
-    COPY_BLOCK = 256 << 10,  /* bytes */
-    MESSAGE_LIMIT = 1 << 30, /* bytes */
-    MAX_ELEMENT = 4          /* bytes of a contribution's element */
+    ADD_BLOCK = 4096,       /* elements: 16 KiB of sums */
+    COPY_BLOCK = 256 << 10, /* bytes */
+    MAX_ELEMENT = 4         /* bytes of a contribution's element */
 };
 
 typedef struct add_task {
@@ -197,7 +196,7 @@ cero_status cero_exchange_init_reduce(cero_comm *comm, const cero_reduce_params 
     x->numel = border[comm->size];
     x->reduce = *params;
     x->reduce.border = border;
-    cero_exchange_set_payload(x, MESSAGE_LIMIT);
+    cero_exchange_set_payload(x, CERO_EXCHANGE_MESSAGE_LIMIT);
     *out = x;
     return CERO_OK;
 }
@@ -224,7 +223,7 @@ cero_status cero_exchange_init_gather(cero_comm *comm, const cero_gather_params 
     x->gather.border = x->border;
     x->gather.source_at = source_at;
     x->source_at = source_at;
-    cero_exchange_set_payload(x, MESSAGE_LIMIT);
+    cero_exchange_set_payload(x, CERO_EXCHANGE_MESSAGE_LIMIT);
     *out = x;
     return CERO_OK;
 }
@@ -327,13 +326,4 @@ cero_status cero_exchange_release(cero_exchange *exchange)
         tell(exchange);
     }
     return st;
-}
-
-cero_exchange_cost cero_exchange_get_cost(const cero_exchange *exchange)
-{
-    return exchange->comm->size == 1
-               ? (cero_exchange_cost){0}
-               : (cero_exchange_cost){.messages = exchange->messages,
-                                      .bytes = exchange->nbytes,
-                                      .bytes_between_nodes = exchange->nbytes_between_nodes};
 }

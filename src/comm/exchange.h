@@ -77,13 +77,19 @@ typedef struct cero_gather_params {
 CERO_NODISCARD cero_status cero_gather_create(cero_comm *comm, const cero_gather_params *params,
                                               cero_exchange **out);
 
-/* What this rank sends in one run; the counters of comm.h move by it. Not collective. */
+/* What this rank sends in one run; the counters of comm.h move by it. */
 typedef struct cero_exchange_cost {
     int64_t messages;
     int64_t bytes;
     int64_t bytes_between_nodes;
 } cero_exchange_cost;
-cero_exchange_cost cero_exchange_get_cost(const cero_exchange *exchange);
+
+/*
+ * The cost of an exchange that has these params, known without planning it, for messages of 1 GiB at most: of a
+ * reduction borders, dtype, bucket and order count, of a gather borders and element size. Not collective.
+ */
+cero_exchange_cost cero_reduce_cost(cero_comm *comm, const cero_reduce_params *params);
+cero_exchange_cost cero_gather_cost(cero_comm *comm, const cero_gather_params *params);
 
 /* Not collective; an exchange that was started must be released before. */
 void cero_exchange_destroy(cero_exchange **exchange);

@@ -108,9 +108,9 @@ static void set_reduce_payload(cero_exchange *x, int64_t limit)
     int64_t size = (int64_t)cero_dtype_size(x->reduce.dtype);
     bool is_by_node = cero_exchange_is_by_node(comm, x->reduce.order);
 
-    x->nbytes = (x->numel - part_of(x->border, comm->rank)) * size;
+    x->nbytes = (x->numel - part_of(x->reduce.border, comm->rank)) * size;
     for (int j = 0; j < comm->size; j++) {
-        int64_t nbytes = part_of(x->border, j) * size;
+        int64_t nbytes = part_of(x->reduce.border, j) * size;
         int64_t piece = cero_exchange_piece(comm, &x->reduce, j) * size;
         bool is_served = comm->node[j] != node && cero_exchange_server(comm, node, j) == comm->rank;
         if (is_by_node ? is_served : comm->node[j] != node) {
@@ -133,7 +133,7 @@ static void set_gather_payload(cero_exchange *x, int64_t limit)
     const cero_comm *comm = x->comm;
     int node = comm->node[comm->rank];
     int64_t size = (int64_t)x->gather.element_size;
-    int64_t own = part_of(x->border, comm->rank) * size;
+    int64_t own = part_of(x->gather.border, comm->rank) * size;
     int64_t messages = messages_of(own, own, limit);
     int peers = comm->node_size[node] - 1;
 
@@ -148,7 +148,7 @@ static void set_gather_payload(cero_exchange *x, int64_t limit)
     x->nbytes = peers * own + x->nbytes_between_nodes;
     for (int j = 0; j < comm->size; j++) {
         if (comm->node[j] != node && cero_exchange_server(comm, node, j) == comm->rank) {
-            x->nbytes += peers * part_of(x->border, j) * size;
+            x->nbytes += peers * part_of(x->gather.border, j) * size;
         }
     }
 }
@@ -163,4 +163,32 @@ void cero_exchange_set_payload(cero_exchange *exchange, int64_t message_limit)
     } else {
         set_gather_payload(exchange, message_limit);
     }
+}
+
+/* Of a struct that has no more than what the formulas look at. */
+static cero_exchange_cost cost_of(cero_exchange exchange)
+{
+    if (exchange.comm->size == 1) {
+        return (cero_exchange_cost){0};
+    }
+    cero_exchange_set_payload(&exchange, CERO_EXCHANGE_MESSAGE_LIMIT);
+    return (cero_exchange_cost){.messages = exchange.messages,
+                                .bytes = exchange.nbytes,
+                                .bytes_between_nodes = exchange.nbytes_between_nodes};
+}
+
+cero_exchange_cost cero_reduce_cost(cero_comm *comm, const cero_reduce_params *params)
+{
+    return cost_of((cero_exchange){.comm = comm,
+                                   .kind = CERO_COMM_REDUCE_UNIT,
+                                   .numel = params->border[comm->size],
+                                   .reduce = *params});
+}
+
+cero_exchange_cost cero_gather_cost(cero_comm *comm, const cero_gather_params *params)
+{
+    return cost_of((cero_exchange){.comm = comm,
+                                   .kind = CERO_COMM_ALL_GATHER_UNIT,
+                                   .numel = params->border[comm->size],
+                                   .gather = *params});
 }

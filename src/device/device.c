@@ -82,7 +82,7 @@ cero_status cero_device_create(const cero_device_params *params, cero_device **o
     device->threads = p->threads > 0 ? p->threads : omp_get_max_threads();
     CERO_TRY_GOTO(cero_kernels_get(&device->kernels), fail);
     CERO_TRY_GOTO(cero_dnnl_create(&device->dnnl), fail);
-    if (!device->backend->is_meta) {
+    if (!device->backend->is_meta && !p->is_quiet) {
         warn_of_threads(device);
     }
     *out = device;

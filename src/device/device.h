@@ -20,6 +20,7 @@ typedef struct cero_device cero_device;
 typedef struct cero_device_params {
     const char *name; /* "cpu" or "meta"; NULL means "cpu" */
     int threads;      /* 0: the cores this process may use (OMP_NUM_THREADS respected) */
+    bool is_quiet;    /* more threads than cores are another process's to warn of */
 } cero_device_params;
 
 CERO_NODISCARD cero_status cero_device_create(const cero_device_params *params, cero_device **out);

@@ -23,8 +23,7 @@ static cero_status join(cero_context *context, const cero_context_params *p, con
         "the device \"meta\"",
         p->world_size, p->device != NULL ? p->device : "cpu");
     if (p->world_size > 0) {
-        return cero_comm_create_virtual(p->world_rank, p->world_size, p->ranks_per_node,
-                                        &context->comm);
+        return cero_comm_create_virtual(p->world_rank, p->world_size, &params, &context->comm);
     }
     if (is_meta) {
         return cero_comm_create_self(&context->comm);
@@ -33,28 +32,43 @@ static cero_status join(cero_context *context, const cero_context_params *p, con
                             : cero_comm_create_world(&params, &context->comm);
 }
 
-/* Ranks of a node that may use the same cores divide them. */
-static cero_status choose_threads(const cero_context *context, int asked, int *threads)
+/* Where a rank sits, and what it was told. */
+typedef struct seat {
+    uint64_t node;
+    uint64_t cores; /* equal for the same ones */
+    uint64_t threads;
+} seat;
+
+/*
+ * Ranks of a node that may use the same cores divide them, unless they were told how many threads to use; what
+ * there is to warn of says the first of those that sit alike.
+ */
+static cero_status choose_threads(const cero_context *context, cero_device_params *params)
 {
     cero_comm *comm = context->comm;
     int size = cero_comm_size(comm);
-    uint64_t mine[2] = {(uint64_t)cero_comm_node_of(comm, cero_comm_rank(comm)), 0};
-    int cores = cero_device_cores(&mine[1]);
+    int rank = cero_comm_rank(comm);
+    seat mine = {.node = (uint64_t)cero_comm_node_of(comm, rank),
+                 .threads = (uint64_t)params->threads};
+    int cores = cero_device_cores(&mine.cores);
     int sharing = 0;
 
-    *threads = asked;
-    if (asked > 0 || size == 1 || cero_comm_is_virtual(comm) || cero_device_has_thread_setting()) {
+    if (size == 1 || cero_comm_is_virtual(comm)) {
         return CERO_OK;
     }
-    uint64_t *all = cero_new((size_t)size, sizeof(mine));
+    seat *all = cero_new((size_t)size, sizeof(mine));
     CERO_TRY(cero_comm_agree(
         comm, all != NULL ? CERO_OK : CERO_FAIL(CERO_ERR_NOMEM, "no memory for %d ranks", size)));
-    cero_status st = cero_comm_all_gather(comm, mine, sizeof(mine), all);
-    for (int r = 0; r < size; r++) {
-        sharing += memcmp(all + 2 * r, mine, sizeof(mine)) == 0 ? 1 : 0;
+    cero_status st = cero_comm_all_gather(comm, &mine, sizeof(mine), all);
+    for (int r = 0; r < size && st == CERO_OK; r++) {
+        bool is_here = all[r].node == mine.node && all[r].cores == mine.cores;
+        sharing += is_here ? 1 : 0;
+        params->is_quiet |= is_here && r < rank && all[r].threads == mine.threads;
     }
     cero_delete(all);
-    *threads = st == CERO_OK && cores / sharing > 1 ? cores / sharing : 1;
+    if (st == CERO_OK && params->threads == 0 && !cero_device_has_thread_setting()) {
+        params->threads = cores / sharing > 1 ? cores / sharing : 1;
+    }
     return st;
 }
 
@@ -76,7 +90,7 @@ static cero_status create(const cero_context_params *params, const void *mpi_com
 {
     cero_status st = CERO_OK;
     cero_context_params p = params != NULL ? *params : (cero_context_params){0};
-    int threads = 0;
+    cero_device_params device = {.name = p.device, .threads = p.threads};
 
     CERO_CHECK(out != NULL, CERO_ERR_INVALID, "cero_context_create: out is NULL");
     CERO_CHECK(p.threads >= 0 && p.memory_budget >= 0, CERO_ERR_INVALID,
@@ -91,9 +105,8 @@ static cero_status create(const cero_context_params *params, const void *mpi_com
     if (!cero_comm_is_virtual(context->comm)) {
         cero_log_set_rank(cero_comm_rank(context->comm), cero_comm_size(context->comm));
     }
-    CERO_TRY_GOTO(choose_threads(context, p.threads, &threads), fail);
-    st = cero_device_create(&(cero_device_params){.name = p.device, .threads = threads},
-                            &context->device);
+    CERO_TRY_GOTO(choose_threads(context, &device), fail);
+    st = cero_device_create(&device, &context->device);
     CERO_TRY_GOTO(cero_comm_agree(context->comm, st), fail);
     *out = context;
     return CERO_OK;

@@ -216,7 +216,7 @@ cero_status cero_engine_new(cero_context *context, const cero_config *config, ce
     if (engine->spec->memory_budget > 0) {
         cero_mem_set_budget(context->mem, (size_t)engine->spec->memory_budget);
     }
-    if (engine->spec->timeout_seconds > 0) {
+    if (cero_train_config_origin(config, "cero.timeout_seconds") != CERO_ORIGIN_DEFAULT) {
         cero_comm_set_timeout(context->comm, engine->spec->timeout_seconds);
     }
     *out = engine;
@@ -480,6 +480,14 @@ cero_status cero_engine_get_param(cero_engine *engine, int64_t i, int64_t begin,
 cero_status cero_engine_set_param(cero_engine *engine, int64_t i, int64_t begin, int64_t n,
                                   const float *values)
 {
+    CERO_TRY(cero_engine_set_held(engine, i, begin, n, values));
+    // What a node shares is complete when all its ranks have been here.
+    return cero_zero_weights_set(engine->zero);
+}
+
+cero_status cero_engine_set_held(cero_engine *engine, int64_t i, int64_t begin, int64_t n,
+                                 const float *values)
+{
     // New copies of the last update, if they are still on their way, would land on what is set here.
     CERO_TRY(cero_zero_settle(engine->zero));
     return engine->external != NULL ? cero_engine_external_set(engine, i, begin, n, values)
@@ -502,12 +510,19 @@ cero_status cero_engine_weights_set(cero_engine *engine)
 
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out)
 {
-    cero_zero_get_summary(engine->zero, out);
+    cero_zero_cost cost;
+
+    cero_engine_zero_cost(engine, &cost);
+    cero_zero_get_summary(engine->zero, &cost, out);
 }
 
 void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out)
 {
-    cero_zero_schedule_cost(engine->train.schedule, out);
+    if (engine->train.schedule != NULL) {
+        cero_zero_schedule_cost(engine->train.schedule, out);
+    } else {
+        cero_zero_get_cost(engine->zero, out);
+    }
 }
 
 int64_t cero_engine_unit_count(const cero_engine *engine)

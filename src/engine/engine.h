@@ -23,17 +23,6 @@ struct cero_context {
 };
 
 /*
- * A context over the caller's MPI communicator, of `nbytes` bytes at `mpi_comm`: the body of
- * cero_context_create_mpi in cero/mpi.h, which alone knows the type.
- *
- * Collective: over the communicator.
- * Errors:     INVALID, NOMEM, COMM, REMOTE.
- */
-CERO_API CERO_NODISCARD cero_status cero_context_create_from(const void *mpi_comm, size_t nbytes,
-                                                             const cero_context_params *params,
-                                                             cero_context **out);
-
-/*
  * Tells the other ranks that this one leaves with an error, and says whether it is the one that speaks: the
  * first of those that failed of their own, and of those that failed together the lowest. A rank that failed
  * because of another does not speak; give it the time to be ended by the one that does. Not collective.
@@ -86,10 +75,13 @@ void *cero_engine_arena(cero_engine *engine, size_t *nbytes);
 
 /*
  * Elements begin .. begin + n of parameter i that this rank holds something of: what it must be given when
- * weights are set. After the last cero_engine_set_param all ranks call cero_engine_weights_set.
- * Not collective.
+ * weights are set, by as many calls of cero_engine_set_held as it likes. After the last of them all ranks call
+ * cero_engine_weights_set. Not collective.
  */
 void cero_engine_held_param(const cero_engine *engine, int64_t i, int64_t *begin, int64_t *n);
+/* Errors: those of cero_engine_set_param. Not collective. */
+CERO_NODISCARD cero_status cero_engine_set_held(cero_engine *engine, int64_t i, int64_t begin,
+                                                int64_t n, const float *values);
 /* Collective: over the world. Errors: COMM, REMOTE. */
 CERO_NODISCARD cero_status cero_engine_weights_set(cero_engine *engine);
 
@@ -151,7 +143,10 @@ cero_comm *cero_engine_comm(const cero_engine *engine);
 /* Stage, order of sums, bytes per step. Not collective. */
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out);
 
-/* Exchanges of a step as they are planned; zero on the meta device. Not collective. */
+/*
+ * Exchanges of a step as they are planned, on any device; without gathers where forward and backward are the
+ * caller's. Not collective.
+ */
 void cero_engine_zero_cost(const cero_engine *engine, cero_zero_cost *out);
 
 /* What the model opened and closed: the parts that are gathered and recomputed together. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine, for its files: engine.c, which has a model's programs, and external.c and external_step.c, where
- * forward and backward are the caller's own.
+ * The engine, for its files: engine.c, which has a model's programs, and external*.c and meet.c, where forward and
+ * backward are the caller's own.
  */
 #ifndef CERO_ENGINE_ENGINE_IMPL_H
 #define CERO_ENGINE_ENGINE_IMPL_H
@@ -76,6 +76,15 @@ CERO_NODISCARD cero_status cero_engine_check_table(const cero_engine *engine,
                                                    const cero_external_param *params,
                                                    int64_t count);
 
+/* Errors: INVALID when the engine is not there, has a model, runs nothing, or failed before. */
+CERO_NODISCARD cero_status cero_engine_check_external(const cero_engine *engine, const char *call);
+
+/*
+ * Returns OK as it is. A failure in the midst of a step poisons the engine; the other ranks, which may be
+ * anywhere in the step, are told, and end their waits.
+ */
+cero_status cero_engine_external_fail(cero_engine *engine, cero_status status, const char *call);
+
 /* The name of a parameter's unit, of *length characters; whether two have the same. */
 const char *cero_engine_unit_of(const cero_external_param *p, size_t *length);
 bool cero_engine_is_same_unit(const cero_external_param *a, const cero_external_param *b);
@@ -90,7 +99,9 @@ void cero_engine_external_destroy(cero_engine_external **external);
 CERO_NODISCARD cero_status cero_engine_external_set(cero_engine *engine, int64_t i, int64_t begin,
                                                     int64_t n, const float *values);
 
-/* Gives the caller's memory the values of compute copies that are here: of all parameters, or trained ones. */
+/*
+ * Gives the caller's memory the values of compute copies that are here: of all parameters, or of trained ones.
+ */
 void cero_engine_external_give(cero_engine *engine, bool is_trained_only);
 
 #endif

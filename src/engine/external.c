@@ -6,6 +6,8 @@
  */
 #include "engine/engine_impl.h"
 
+#include "base/fault.h"
+
 cero_external_param cero_external_matrix(const char *name, int64_t rows, int64_t cols, float *data,
                                          float *grad)
 {
@@ -205,6 +207,7 @@ cero_status cero_engine_create_external(cero_context *context, const cero_config
     CERO_CHECK(context != NULL && config != NULL && out != NULL, CERO_ERR_INVALID,
                "cero_engine_create_external: an argument is NULL");
     CERO_TRY_GOTO(cero_comm_agree(context->comm, make(context, config, &engine)), fail);
+    cero_fault_at("start");
     CERO_TRY_GOTO(cero_engine_check_table(engine, params, count), fail);
     CERO_TRY_GOTO(cero_comm_agree(context->comm, prepare(engine, params, count)), fail);
     CERO_TRY_GOTO(cero_engine_check_ranks(engine), fail);

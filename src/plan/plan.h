@@ -12,11 +12,13 @@
 typedef struct cero_plan_params {
     const cero_model_spec *model; /* borrowed, like config */
     const cero_config *config;
-    int64_t seq_len;    /* 0: the model's context */
-    int world_size;     /* ranks of the run, for which config was made; 0: one */
-    int world_rank;     /* whose plan */
-    int ranks_per_node; /* 0: all on one node */
-    bool no_eval;       /* the run will not evaluate */
+    int64_t seq_len;       /* 0: the model's context */
+    int world_size;        /* ranks of the run, for which config was made; 0: one */
+    int world_rank;        /* whose plan */
+    int ranks_per_node;    /* 0: all on one node */
+    bool no_shared_memory; /* ranks of a node exchange by messages too */
+    int threads;           /* of a rank, each with its own scratch; 0: as many as here */
+    bool no_eval;          /* the run will not evaluate */
 } cero_plan_params;
 
 typedef struct cero_run_plan cero_run_plan;
@@ -29,7 +31,10 @@ void cero_run_plan_destroy(cero_run_plan **plan);
 /* View, valid until the plan is destroyed. Not collective. */
 const cero_engine_plan *cero_run_plan_get(const cero_run_plan *plan);
 
-/* Bytes by category and operations, for people or as one JSON object. Not collective. */
+/* The compiled engine, for what else it knows: stage, order, exchanges. Valid as long. Not collective. */
+const cero_engine *cero_run_plan_engine(const cero_run_plan *plan);
+
+/* Bytes by category, exchanges and operations, for people or as one JSON object. Not collective. */
 CERO_NODISCARD cero_status cero_run_plan_write(const cero_run_plan *plan, bool as_json,
                                                cero_text *out);
 

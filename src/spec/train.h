@@ -160,7 +160,7 @@ typedef struct cero_train_spec {
     int64_t
         max_consecutive_skips; /* stop after this many; default 8 in fp32 and bf16, 0: fp16's floor */
     int64_t memory_budget;     /* bytes per rank; 0: none */
-    double timeout_seconds;    /* without a sign of life of a rank; 0: the context's */
+    double timeout_seconds;    /* without a sign of life of a rank */
 } cero_train_spec;
 
 /* One line of the effective config: where a value came from. */

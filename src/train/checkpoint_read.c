@@ -116,7 +116,7 @@ static cero_status read_tensor(cero_engine *engine, const cero_checkpoint_tensor
         int64_t n =
             begin + numel - at < CERO_CHECKPOINT_SPAN ? begin + numel - at : CERO_CHECKPOINT_SPAN;
         CERO_TRY(cero_safetensors_read_f32(file, stored, at, n, span));
-        CERO_TRY(t->moment < 0 ? cero_engine_set_param(engine, t->param, at, n, span)
+        CERO_TRY(t->moment < 0 ? cero_engine_set_held(engine, t->param, at, n, span)
                                : cero_engine_set_moment(engine, t->param, t->moment, at, n, span));
     }
     return CERO_OK;

@@ -4,7 +4,8 @@
  *
  * A trainer owns an engine and the files of a run directory. It reads samples by position, so that what step
  * s trains on is a function of s alone. Nothing is printed: a visitor is told of each step. The files and log
- * lines of the config's tensorboard, csv_monitor, wall_clock_breakdown and dump_state are the trainer's too.
+ * lines of the config's tensorboard, csv_monitor, wall_clock_breakdown, comms_logger, flops_profiler and
+ * dump_state are the trainer's too.
  */
 #ifndef CERO_TRAIN_TRAIN_H
 #define CERO_TRAIN_TRAIN_H

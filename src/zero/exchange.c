@@ -39,21 +39,27 @@ out:
     return st;
 }
 
-static bool is_refreshed(const cero_zero *zero, int64_t unit)
+bool cero_zero_is_refreshed(const cero_zero *zero, int64_t unit)
 {
-    return zero->stage > 0 && zero->place[unit].is_whole &&
+    return zero->size > 1 && zero->stage > 0 && zero->place[unit].is_whole &&
+           zero->layout.units[unit].range[CERO_ZERO_TRAINED].numel > 0;
+}
+
+bool cero_zero_is_spread(const cero_zero *zero, int64_t unit)
+{
+    return zero->size > 1 && zero->stage == 0 &&
            zero->layout.units[unit].range[CERO_ZERO_TRAINED].numel > 0;
 }
 
 cero_status cero_zero_create_exchanges(cero_zero *zero)
 {
-    for (int64_t u = 0; u < zero->layout.unit_count && zero->size > 1; u++) {
-        if (is_refreshed(zero, u)) {
+    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
+        if (cero_zero_is_refreshed(zero, u)) {
             CERO_TRY(gather_in_place(zero, u, zero->param_buffer,
                                      zero->place[u].copy[CERO_ZERO_TRAINED],
                                      cero_dtype_size(zero->dtype), &zero->refresh[u]));
         }
-        if (zero->stage == 0 && zero->layout.units[u].range[CERO_ZERO_TRAINED].numel > 0) {
+        if (cero_zero_is_spread(zero, u)) {
             CERO_TRY(gather_in_place(zero, u, zero->sum_buffer, zero->place[u].sum, sizeof(float),
                                      &zero->spread[u]));
         }
@@ -194,38 +200,4 @@ cero_status cero_zero_spread_finish(cero_zero *zero)
 bool cero_zero_is_unit_whole(const cero_zero *zero, int64_t unit)
 {
     return zero->place[unit].is_whole;
-}
-
-void cero_zero_get_summary(const cero_zero *zero, cero_zero_summary *out)
-{
-    double share = (double)(zero->size - 1) / (double)zero->size;
-    double size = (double)cero_dtype_size(zero->dtype);
-    double trained = (double)zero->layout.trained_numel;
-    double global_sums = trained * size * (double)zero->micro_batches;
-    double sums = zero->is_local ? trained * sizeof(float) : global_sums;
-    double gathered = 0;
-
-    *out = (cero_zero_summary){
-        .stage = zero->stage,
-        .rank = zero->rank,
-        .size = zero->size,
-        .node_count = cero_comm_node_count(zero->comm),
-        .order = zero->is_local                      ? "local"
-                 : zero->order == CERO_EXCHANGE_NODE ? "node"
-                                                     : "global",
-        .is_shared = zero->is_shared,
-        .gradient_bytes = share * sums,
-        .gradient_bytes_global = share * global_sums,
-    };
-    for (int64_t u = 0; u < zero->layout.unit_count; u++) {
-        const cero_zero_range *range = zero->layout.units[u].range;
-        double part = (double)range[CERO_ZERO_TRAINED].numel;
-        double frozen = (double)range[CERO_ZERO_FROZEN].numel;
-        out->whole_units += zero->place[u].is_whole ? 1 : 0;
-        // Forward and backward of each micro-batch gather what is cut; an update sends what is whole.
-        gathered += !zero->place[u].is_whole ? 2 * (part + frozen) * (double)zero->micro_batches
-                    : zero->stage > 0        ? part
-                                             : part * sizeof(float) / size;
-    }
-    out->bytes_per_step = share * (sums + gathered * size);
 }

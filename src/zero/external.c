@@ -33,18 +33,6 @@ struct cero_zero_external {
     int64_t region;     /* elements */
 };
 
-/* Elements of the room of a gathered unit: its trainable range, then its frozen one. */
-static int64_t frozen_at(const cero_zero *zero, int64_t unit)
-{
-    return cero_zero_round_up(zero->layout.units[unit].range[CERO_ZERO_TRAINED].numel);
-}
-
-static int64_t room_numel(const cero_zero *zero, int64_t unit)
-{
-    return frozen_at(zero, unit) +
-           cero_zero_round_up(zero->layout.units[unit].range[CERO_ZERO_FROZEN].numel);
-}
-
 static int64_t max_i64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
@@ -66,7 +54,7 @@ static void place_staged(cero_zero_external *x)
     }
     for (int64_t k = 0; k < x->staged_count && zero->has_sums; k++) {
         int64_t unit = x->staged[k].unit;
-        int64_t numel = frozen_at(zero, unit);
+        int64_t numel = cero_zero_room_frozen_at(zero, unit);
         if (x->has_room[unit]) {
             x->staged[k].source_at = (size_t)end * size;
             end += numel;
@@ -90,8 +78,8 @@ static void place_region(cero_zero_external *x)
     for (int64_t u = 0; u < x->zero->layout.unit_count; u++) {
         x->gathered[u].at = -1;
         if (cero_zero_external_is_cut(x, u)) {
-            all += room_numel(x->zero, u);
-            largest = max_i64(largest, room_numel(x->zero, u));
+            all += cero_zero_room_numel(x->zero, u);
+            largest = max_i64(largest, cero_zero_room_numel(x->zero, u));
         }
     }
     int64_t limit = max_i64(x->zero->spec->stage3_max_live_parameters, largest);
@@ -293,7 +281,7 @@ void *cero_zero_external_param(const cero_zero_external *x, int64_t i)
         return zero->param_address[i];
     }
     int64_t at = g->at + cero_zero_param_begin(&zero->layout, p) +
-                 (p->is_frozen ? frozen_at(zero, p->unit) : 0);
+                 (p->is_frozen ? cero_zero_room_frozen_at(zero, p->unit) : 0);
     return g->is_here ? (char *)cero_zero_arena(zero) + x->region_at +
                             (size_t)at * cero_dtype_size(zero->dtype)
                       : NULL;
@@ -306,7 +294,7 @@ static bool is_free(const cero_zero_external *x, int64_t at, int64_t n)
 
     for (int64_t u = 0; u < x->zero->layout.unit_count && fits; u++) {
         const gathered *g = &x->gathered[u];
-        fits = !g->is_here || at + n <= g->at || g->at + room_numel(x->zero, u) <= at;
+        fits = !g->is_here || at + n <= g->at || g->at + cero_zero_room_numel(x->zero, u) <= at;
     }
     return fits;
 }
@@ -314,16 +302,16 @@ static bool is_free(const cero_zero_external *x, int64_t at, int64_t n)
 cero_status cero_zero_external_place(const cero_zero_external *x, int64_t unit, int64_t *at)
 {
     const cero_zero *zero = x->zero;
-    int64_t n = room_numel(zero, unit);
+    int64_t n = cero_zero_room_numel(zero, unit);
     int64_t best = is_free(x, 0, n) ? 0 : INT64_MAX;
     int64_t taken = 0;
 
     CERO_CHECK(!x->gathered[unit].is_here, CERO_ERR_INVALID,
                "unit %s is gathered already; release it first", zero->layout.units[unit].name);
     for (int64_t u = 0; u < zero->layout.unit_count; u++) {
-        int64_t behind = x->gathered[u].at + room_numel(zero, u);
+        int64_t behind = x->gathered[u].at + cero_zero_room_numel(zero, u);
         if (x->gathered[u].is_here) {
-            taken += room_numel(zero, u);
+            taken += cero_zero_room_numel(zero, u);
             best = behind < best && is_free(x, behind, n) ? behind : best;
         }
     }
@@ -355,7 +343,7 @@ static cero_status bind_gather(cero_zero_external *x, int64_t unit, int64_t *bor
         for (int r = 0; r < zero->size; r++) {
             source_at[r] = (size_t)cero_zero_shard_at(zero, r, unit, (cero_zero_part)part) * size;
         }
-        int64_t at = g->at + (part == CERO_ZERO_FROZEN ? frozen_at(zero, unit) : 0);
+        int64_t at = g->at + (part == CERO_ZERO_FROZEN ? cero_zero_room_frozen_at(zero, unit) : 0);
         cero_gather_params params = {.name = zero->layout.units[unit].name,
                                      .device = zero->device,
                                      .element_size = size,
@@ -427,7 +415,7 @@ cero_status cero_zero_external_release(cero_zero_external *x, int64_t unit)
     if (cero_mem_poison()) {
         char *room = (char *)cero_zero_arena(x->zero) + x->region_at;
         size_t at = (size_t)x->gathered[unit].at * cero_dtype_size(x->zero->dtype);
-        cero_device_fill(x->zero->device, x->zero->dtype, room_numel(x->zero, unit), NAN,
+        cero_device_fill(x->zero->device, x->zero->dtype, cero_zero_room_numel(x->zero, unit), NAN,
                          room + at);
     }
     x->gathered[unit].is_here = false;

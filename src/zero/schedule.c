@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pass of schedule.h: finds the intervals in which units are used, decides when their gathers start, and
- * puts the nodes of schedule_ops.c into the program.
+ * The pass of schedule.h: finds the intervals in which units are used and when gradients are ready, and puts
+ * the nodes of schedule_ops.c into the program. How far they go ahead of need is schedule_limits.c's business.
  */
 #include "zero/schedule_impl.h"
 
 #include <stdlib.h>
-
-static int64_t unit_numel(const cero_zero *zero, int64_t unit)
-{
-    const cero_zero_unit *u = &zero->layout.units[unit];
-    return u->range[CERO_ZERO_TRAINED].numel + u->range[CERO_ZERO_FROZEN].numel;
-}
-
-/* Elements of the room of a gathered unit: its trainable range, then its frozen one. */
-static int64_t frozen_at(const cero_zero *zero, int64_t unit)
-{
-    return cero_zero_round_up(zero->layout.units[unit].range[CERO_ZERO_TRAINED].numel);
-}
-
-static int64_t room_numel(const cero_zero *zero, int64_t unit)
-{
-    return frozen_at(zero, unit) +
-           cero_zero_round_up(zero->layout.units[unit].range[CERO_ZERO_FROZEN].numel);
-}
 
 /* True when node i reads a parameter of `unit`, or of any gathered unit but it. */
 static bool node_uses(const cero_zero_schedule *s, int64_t i, int64_t unit, bool *uses_other)
@@ -54,12 +36,11 @@ static cero_status add_interval(cero_zero_schedule *s, int64_t unit, int64_t fir
 
 /*
  * Uses of a unit with no other gathered unit between them are one interval. Recomputation comes back to a unit
- * after the rest of its group: within a group the unit is kept. No interval passes so
- * many units that a transport could not keep their exchanges apart.
+ * after the rest of its group: within a group the unit is kept, if there is room for a group. No interval passes
+ * so many units that a transport could not keep their exchanges apart.
  */
-static cero_status find_intervals_of(cero_zero_schedule *s, int64_t unit)
+static cero_status find_intervals_of(cero_zero_schedule *s, int64_t unit, bool keeps_groups)
 {
-    int64_t group = s->zero->spec->checkpoint_units;
     int64_t passed = 0;
     bool has_open = false;
     bool has_gap = false;
@@ -70,7 +51,7 @@ static cero_status find_intervals_of(cero_zero_schedule *s, int64_t unit)
             continue;
         }
         cero_zero_interval *last = has_open ? &s->intervals[s->interval_count - 1] : NULL;
-        bool is_group = has_open && group > 1 &&
+        bool is_group = has_open && keeps_groups &&
                         s->graph->nodes[last->last]->phase == CERO_PHASE_RECOMPUTE &&
                         s->graph->nodes[i]->phase != CERO_PHASE_FORWARD;
         if (last == NULL || (has_gap && !is_group) || passed > 2 * CERO_ZERO_AHEAD) {
@@ -96,81 +77,79 @@ static int compare_intervals(const void *a, const void *b)
     return x->unit < y->unit ? -1 : x->unit > y->unit;
 }
 
-/*
- * Ahead of need go at most stage3_prefetch_bucket_size elements, and no more than an eighth of the model, so
- * that stage 3 never holds more than stage 2.
- */
-int64_t cero_zero_ahead_limit(const cero_zero *zero)
-{
-    int64_t eighth = zero->layout.numel / 8;
-    int64_t asked = zero->spec->stage3_prefetch_bucket_size;
-
-    return asked < eighth ? asked : eighth;
-}
-
-/* A gather starts at the use of an earlier interval, as far ahead as the limits allow. */
-static void choose_starts(cero_zero_schedule *s)
-{
-    const cero_train_spec *spec = s->zero->spec;
-    int64_t ahead_limit = cero_zero_ahead_limit(s->zero);
-    int64_t next = 0;
-
-    for (int64_t j = 0; j < s->interval_count; j++) {
-        int64_t now = s->intervals[j].first;
-        int64_t ahead = 0;
-        int64_t live = 0;
-        if (next == j) {
-            s->intervals[next++].starter = j;
-        }
-        for (int64_t k = 0; k < next; k++) {
-            int64_t n = unit_numel(s->zero, s->intervals[k].unit);
-            ahead += k > j ? n : 0;
-            live += s->intervals[k].last >= now ? n : 0;
-        }
-        while (next < s->interval_count && next <= j + CERO_ZERO_AHEAD) {
-            int64_t n = unit_numel(s->zero, s->intervals[next].unit);
-            if (ahead + n > ahead_limit || live + n > spec->stage3_max_live_parameters) {
-                break;
-            }
-            ahead += n;
-            live += n;
-            s->intervals[next++].starter = j;
-        }
-    }
-}
-
 static cero_status find_intervals(cero_zero_schedule *s)
 {
+    bool keeps_groups = s->zero->stage == 3 && cero_zero_can_keep_groups(s->zero);
+
     for (int64_t u = 0; u < s->zero->layout.unit_count; u++) {
         if (!s->zero->place[u].is_whole) {
-            CERO_TRY(find_intervals_of(s, u));
+            CERO_TRY(find_intervals_of(s, u, keeps_groups));
         }
     }
     if (s->interval_count > 0) {
         qsort(s->intervals, (size_t)s->interval_count, sizeof(cero_zero_interval),
               compare_intervals);
-        choose_starts(s);
+        cero_zero_choose_starts(s);
     }
     return CERO_OK;
 }
 
-/* The last node that writes a gradient of a unit; -1: none. */
-static int64_t last_grad(const cero_zero_schedule *s, int64_t unit)
+/*
+ * The value that becomes a gradient where it is added to in place: it lies in the room already. (If it cannot
+ * after all, the room is taken to live longer than it does.)
+ */
+static const cero_value *first_form(const cero_value *grad)
+{
+    const cero_value *v = grad;
+
+    while (v->producer != NULL) {
+        const cero_node *node = v->producer;
+        const cero_value *before = NULL;
+        for (int k = 0; k < node->output_count; k++) {
+            if (node->output[k] == v && node->in_place[k] > 0 &&
+                node->in_place[k] <= node->input_count) {
+                before = node->input[node->in_place[k] - 1];
+            }
+        }
+        if (before == NULL || before->kind != CERO_VALUE_ACTIVATION) {
+            break;
+        }
+        v = before;
+    }
+    return v;
+}
+
+static int64_t node_of(const cero_zero_schedule *s, const cero_node *node)
+{
+    int64_t i = 0;
+
+    while (s->graph->nodes[i] != node) {
+        i++;
+    }
+    return i;
+}
+
+/* From the first node that writes to the gradients of a unit to the last; false: none does. */
+static bool find_grads(const cero_zero_schedule *s, int64_t unit, cero_zero_staged *out)
 {
     const cero_zero_unit *u = &s->zero->layout.units[unit];
-    int64_t last = -1;
+    bool is_found = false;
 
+    *out = (cero_zero_staged){.unit = unit, .first = s->graph->node_count};
     for (int64_t i = 0; i < s->graph->node_count; i++) {
         const cero_node *node = s->graph->nodes[i];
         for (int k = 0; k < node->output_count; k++) {
             const cero_value *v = node->output[k];
             if (v->kind == CERO_VALUE_GRAD && v->param >= u->first_param &&
                 v->param < u->first_param + u->param_count) {
-                last = i;
+                int64_t first = node_of(s, first_form(v)->producer);
+                out->first = first < out->first ? first : out->first;
+                out->ready = i;
+                is_found = true;
             }
         }
     }
-    return last;
+    return is_found;
 }
 
 static int compare_staged(const void *a, const void *b)
@@ -187,10 +166,7 @@ static cero_status find_staged(cero_zero_schedule *s)
     size_t size = cero_dtype_size(zero->dtype);
 
     for (int64_t u = 0; u < zero->layout.unit_count && zero->has_sums; u++) {
-        int64_t ready = last_grad(s, u);
-        if (ready >= 0) {
-            s->staged[s->staged_count++] = (cero_zero_staged){.unit = u, .ready = ready};
-        }
+        s->staged_count += find_grads(s, u, &s->staged[s->staged_count]) ? 1 : 0;
     }
     if (s->staged_count > 0) {
         qsort(s->staged, (size_t)s->staged_count, sizeof(cero_zero_staged), compare_staged);
@@ -220,11 +196,12 @@ static cero_status use_room(cero_zero_schedule *s, cero_zero_interval *interval)
     const cero_zero_unit *unit = &zero->layout.units[interval->unit];
     size_t size = cero_dtype_size(zero->dtype);
 
-    interval->room = cero_graph_room(s->graph, zero->dtype, room_numel(zero, interval->unit));
+    interval->room =
+        cero_graph_room(s->graph, zero->dtype, cero_zero_room_numel(zero, interval->unit));
     for (int p = unit->first_param; p < unit->first_param + unit->param_count; p++) {
         const cero_zero_param *param = &zero->layout.params[p];
         int64_t at = cero_zero_param_begin(&zero->layout, param) +
-                     (param->is_frozen ? frozen_at(zero, interval->unit) : 0);
+                     (param->is_frozen ? cero_zero_room_frozen_at(zero, interval->unit) : 0);
         cero_value *copy = cero_graph_param_copy(s->graph, p, interval->room, (size_t)at * size);
         CERO_TRY(cero_graph_status(s->graph));
         for (int64_t i = interval->first; i <= interval->last; i++) {
@@ -330,7 +307,7 @@ static cero_status insert_refreshes(inserter *in)
 static cero_status insert_reductions(inserter *in)
 {
     cero_zero_schedule *s = in->schedule;
-    bool overlaps = s->zero->spec->overlap_comm;
+    bool overlaps = s->zero->overlaps;
     int64_t count = s->staged_count;
 
     for (int64_t k = 0; k < count + 2; k++) {
@@ -397,6 +374,7 @@ static cero_status lower(cero_zero_schedule *s)
     in.node_count = s->graph->node_count;
     CERO_TRY(find_intervals(s));
     CERO_TRY(find_staged(s));
+    CERO_TRY(cero_zero_choose_overlap(s));
     for (int64_t k = 0; k < s->interval_count; k++) {
         CERO_TRY(use_room(s, &s->intervals[k]));
     }
@@ -424,6 +402,7 @@ cero_status cero_zero_schedule_create(cero_zero *zero, cero_graph *graph, cero_z
         CERO_FAIL_GOTO(fail, CERO_ERR_NOMEM, "no memory for a schedule");
     }
     CERO_TRY_GOTO(lower(s), fail);
+    CERO_TRY_GOTO(cero_zero_schedule_count(s), fail);
     *out = s;
     return CERO_OK;
 
@@ -452,32 +431,50 @@ void cero_zero_schedule_destroy(cero_zero_schedule **schedule)
     *schedule = NULL;
 }
 
-/* Both parts of a unit, from the shards of all ranks into the room. */
-static cero_status bind_interval(cero_zero_schedule *s, cero_zero_interval *x, size_t room,
-                                 int64_t *border, size_t *source_at)
+/* One part of a unit, from the shards of all ranks into the room. */
+static cero_status bind_part(cero_zero_schedule *s, cero_zero_interval *x, cero_zero_part part,
+                             const int64_t *border, const size_t *source_at)
 {
     cero_zero *zero = s->zero;
     size_t size = cero_dtype_size(zero->dtype);
+    int64_t at = part == CERO_ZERO_FROZEN ? cero_zero_room_frozen_at(zero, x->unit) : 0;
+    cero_gather_params params = {.name = zero->layout.units[x->unit].name,
+                                 .device = zero->device,
+                                 .element_size = size,
+                                 .border = border,
+                                 .source = zero->param_buffer,
+                                 .source_at = source_at,
+                                 .dest = zero->arena,
+                                 .dest_offset = x->room_at + (size_t)at * size};
 
+    return cero_gather_create(zero->comm, &params, &x->exchange[part]);
+}
+
+/* All gathers, in the order in which shards lie: of every rank it is known where the next one begins. */
+static cero_status bind_intervals(cero_zero_schedule *s, int64_t *border, size_t *source_at)
+{
+    const cero_zero *zero = s->zero;
+    size_t size = cero_dtype_size(zero->dtype);
+
+    for (int r = 0; r < zero->size; r++) {
+        source_at[r] = (size_t)zero->whole_numel * size;
+    }
     for (int part = 0; part < CERO_ZERO_PARTS; part++) {
-        if (zero->layout.units[x->unit].range[part].numel == 0) {
-            continue;
+        for (int64_t u = 0; u < zero->layout.unit_count; u++) {
+            if (zero->place[u].is_whole || zero->layout.units[u].range[part].numel == 0) {
+                continue;
+            }
+            cero_zero_borders(zero, u, (cero_zero_part)part, border);
+            for (int64_t k = 0; k < s->interval_count; k++) {
+                cero_zero_interval *x = &s->intervals[k];
+                if (x->unit == u) {
+                    CERO_TRY(bind_part(s, x, (cero_zero_part)part, border, source_at));
+                }
+            }
+            for (int r = 0; r < zero->size; r++) {
+                source_at[r] += (size_t)cero_zero_shard_room(border + r) * size;
+            }
         }
-        cero_zero_borders(zero, x->unit, (cero_zero_part)part, border);
-        for (int r = 0; r < zero->size; r++) {
-            source_at[r] =
-                (size_t)cero_zero_shard_at(zero, r, x->unit, (cero_zero_part)part) * size;
-        }
-        int64_t at = part == CERO_ZERO_FROZEN ? frozen_at(zero, x->unit) : 0;
-        cero_gather_params params = {.name = zero->layout.units[x->unit].name,
-                                     .device = zero->device,
-                                     .element_size = size,
-                                     .border = border,
-                                     .source = zero->param_buffer,
-                                     .source_at = source_at,
-                                     .dest = zero->arena,
-                                     .dest_offset = room + (size_t)at * size};
-        CERO_TRY(cero_gather_create(zero->comm, &params, &x->exchange[part]));
     }
     return CERO_OK;
 }
@@ -499,7 +496,7 @@ cero_status cero_zero_reduce_bind(cero_zero *zero, int64_t k, cero_zero_staged *
         .sum = (float *)zero->grad + sum.at + (own.begin - sum.begin),
         .bucket = zero->spec->reduce_bucket_size,
         .order = zero->order,
-        .landing = (char *)zero->landing + (size_t)(k % zero->landing_count) * zero->landing_bytes,
+        .landing = (char *)zero->landing + (zero->overlaps && k % 2 == 1 ? zero->landing_bytes : 0),
     };
     return cero_reduce_create(zero->comm, &params, &staged->exchange);
 }
@@ -515,11 +512,9 @@ cero_status cero_zero_schedule_bind(cero_zero_schedule *s, const cero_program *p
         CERO_FAIL_GOTO(out, CERO_ERR_NOMEM, "no memory for the shards of %zu ranks", size);
     }
     for (int64_t k = 0; k < s->interval_count; k++) {
-        cero_zero_interval *x = &s->intervals[k];
-        CERO_TRY_GOTO(
-            bind_interval(s, x, cero_program_room_offset(program, x->room), border, source_at),
-            out);
+        s->intervals[k].room_at = cero_program_room_offset(program, s->intervals[k].room);
     }
+    CERO_TRY_GOTO(bind_intervals(s, border, source_at), out);
     for (int64_t k = 0; k < s->staged_count; k++) {
         s->staged[k].source_at = cero_program_room_offset(program, s->staged[k].room);
         CERO_TRY_GOTO(cero_zero_reduce_bind(s->zero, k, &s->staged[k], border), out);

@@ -6,9 +6,10 @@
  * For stage 3 every use of a unit's parameters is turned to a room of the exchange arena: gather_start a
  * little ahead of the first use (within stage3_prefetch_bucket_size and stage3_max_live_parameters),
  * gather_finish before it, gather_release after the last; forward and backward gather apart. At stages 1 and 2
- * gather_finish stands before a unit's first use in forward, where the new copies must have arrived.
+ * refresh_finish stands before a unit's first use in forward, where the new copies must have arrived.
  * Gradients of a unit lie in a room of their own: reduce_start after the last of them is written, then
  * reduce_finish and reduce_release, at once or, with overlap_comm, while the next units are computed.
+ * Neither goes ahead so far that stage 3 would hold more than stage 2 (docs/memory.md).
  */
 #ifndef CERO_ZERO_SCHEDULE_H
 #define CERO_ZERO_SCHEDULE_H
@@ -36,24 +37,7 @@ CERO_NODISCARD cero_status cero_zero_schedule_create(cero_zero *zero, cero_graph
 CERO_NODISCARD cero_status cero_zero_schedule_bind(cero_zero_schedule *schedule,
                                                    const cero_program *program);
 
-/* Exchanges of one kind in a step of this rank. */
-typedef struct cero_zero_flow {
-    int64_t runs;
-    int64_t messages;
-    int64_t bytes;
-    int64_t bytes_between_nodes;
-} cero_zero_flow;
-
-/* What a step exchanges, evaluation and small messages left out. */
-typedef struct cero_zero_cost {
-    cero_zero_flow reductions;
-    cero_zero_flow gathers; /* of parameters; at stage 0 of sums */
-    int64_t uses;           /* stage 3: times that the parameters of a unit are gathered for use */
-    int64_t uses_ahead;     /* of these, gathers that start while an earlier unit is used */
-    int64_t ahead_limit;    /* elements that are gathered ahead of use at most */
-} cero_zero_cost;
-
-/* Known when the schedule of a training program is bound. Not collective. */
+/* What a step exchanges with this training program, on any device: nothing has to be bound. Not collective. */
 void cero_zero_schedule_cost(const cero_zero_schedule *schedule, cero_zero_cost *out);
 
 /* Before zero is destroyed. Not collective. */

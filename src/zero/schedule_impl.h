@@ -16,12 +16,14 @@ typedef struct cero_zero_interval {
     int64_t last;
     int64_t starter; /* index of the interval at whose first use this one's gather starts */
     cero_value *room;
+    size_t room_at;                           /* of the room in the arena */
     cero_exchange *exchange[CERO_ZERO_PARTS]; /* owned; NULL: the unit has no such part */
 } cero_zero_interval;
 
-/* Instruction `ready` writes the last gradient of a unit into its room. */
+/* Instruction `ready` writes the last gradient of a unit into its room, `first` the first. */
 typedef struct cero_zero_staged {
     int64_t unit;
+    int64_t first;
     int64_t ready;
     cero_value *room;
     size_t source_at;        /* of the room in the arena */
@@ -36,10 +38,26 @@ struct cero_zero_schedule {
     int64_t interval_capacity;
     cero_zero_staged *staged; /* owned, [unit_count], by readiness */
     int64_t staged_count;
+    cero_zero_cost cost; /* of a step, in and around this program */
 };
 
 /* Elements that may be gathered ahead of use. */
 int64_t cero_zero_ahead_limit(const cero_zero *zero);
+
+/* True when all units of any group that is recomputed together may be gathered at once. */
+bool cero_zero_can_keep_groups(const cero_zero *zero);
+
+/* Says at which interval each gather starts. */
+void cero_zero_choose_starts(cero_zero_schedule *schedule);
+
+/*
+ * Says whether reductions overlap, and takes back what the starts go ahead, where stage 3 would hold more than
+ * stage 2 otherwise. Errors: NOMEM.
+ */
+CERO_NODISCARD cero_status cero_zero_choose_overlap(cero_zero_schedule *schedule);
+
+/* Counts what a step exchanges with this program (cost.c). Errors: NOMEM. */
+CERO_NODISCARD cero_status cero_zero_schedule_count(cero_zero_schedule *schedule);
 
 typedef enum cero_zero_node_kind {
     CERO_ZERO_GATHER_START = 0,

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 
+#include <math.h>
+
 typedef struct node_attr {
     cero_zero_schedule *schedule; /* borrowed */
     int64_t index;
@@ -46,9 +48,23 @@ static cero_status gather_finish(const node_attr *a)
     return each_part(a, cero_exchange_finish);
 }
 
+/* What is used after its release reads NaNs, not what happens to lie there still. */
+static void poison_room(const cero_zero *zero, size_t at, int64_t numel)
+{
+    if (cero_mem_poison()) {
+        cero_device_fill(zero->device, zero->dtype, numel, NAN,
+                         (char *)cero_comm_buffer_data(zero->arena) + at);
+    }
+}
+
 static cero_status gather_release(const node_attr *a)
 {
-    return each_part(a, cero_exchange_release);
+    const cero_zero *zero = a->schedule->zero;
+    const cero_zero_interval *x = &a->schedule->intervals[a->index];
+
+    CERO_TRY(each_part(a, cero_exchange_release));
+    poison_room(zero, x->room_at, cero_zero_room_numel(zero, x->unit));
+    return CERO_OK;
 }
 
 static cero_status refresh_finish(const node_attr *a)
@@ -112,7 +128,13 @@ static cero_status reduce_finish(const node_attr *a)
 
 static cero_status reduce_release(const node_attr *a)
 {
-    return cero_zero_reduce_release(a->schedule->zero, &a->schedule->staged[a->index]);
+    const cero_zero *zero = a->schedule->zero;
+    const cero_zero_staged *staged = &a->schedule->staged[a->index];
+    int64_t numel = zero->layout.units[staged->unit].range[CERO_ZERO_TRAINED].numel;
+
+    CERO_TRY(cero_zero_reduce_release(zero, staged));
+    poison_room(zero, staged->source_at, cero_zero_round_up(numel));
+    return CERO_OK;
 }
 
 /* Runs a half and counts its time: what an exchange costs the program. */

@@ -84,12 +84,18 @@ void cero_zero_borders(const cero_zero *zero, int64_t unit, cero_zero_part part,
     }
 }
 
-/* Elements that rank `rank` sets aside for its shard of a range. */
-static int64_t shard_room(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part)
+int64_t cero_zero_shard_room(const int64_t *border)
+{
+    return cero_zero_round_up(border[1] - border[0]);
+}
+
+/* The same of a rank's shard of a range of a unit. */
+static int64_t room_of(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part)
 {
     int64_t numel = zero->layout.units[unit].range[part].numel;
-    return cero_zero_round_up(cero_zero_border(numel, zero->size, rank + 1) -
-                              cero_zero_border(numel, zero->size, rank));
+    const int64_t border[] = {cero_zero_border(numel, zero->size, rank),
+                              cero_zero_border(numel, zero->size, rank + 1)};
+    return cero_zero_shard_room(border);
 }
 
 int64_t cero_zero_shard_at(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part)
@@ -99,10 +105,21 @@ int64_t cero_zero_shard_at(const cero_zero *zero, int rank, int64_t unit, cero_z
     for (int p = 0; p <= (int)part; p++) {
         int64_t units = p == (int)part ? unit : zero->layout.unit_count;
         for (int64_t u = 0; u < units; u++) {
-            at += zero->place[u].is_whole ? 0 : shard_room(zero, rank, u, (cero_zero_part)p);
+            at += zero->place[u].is_whole ? 0 : room_of(zero, rank, u, (cero_zero_part)p);
         }
     }
     return at;
+}
+
+int64_t cero_zero_room_frozen_at(const cero_zero *zero, int64_t unit)
+{
+    return cero_zero_round_up(zero->layout.units[unit].range[CERO_ZERO_TRAINED].numel);
+}
+
+int64_t cero_zero_room_numel(const cero_zero *zero, int64_t unit)
+{
+    return cero_zero_room_frozen_at(zero, unit) +
+           cero_zero_round_up(zero->layout.units[unit].range[CERO_ZERO_FROZEN].numel);
 }
 
 /* A unit that is small stays whole at stage 3: a gather would cost more than it saves. */
@@ -114,6 +131,49 @@ static bool is_unit_whole(const cero_zero *zero, const cero_zero_unit *unit)
            numel <= zero->spec->stage3_param_persistence_threshold;
 }
 
+/* What every rank saves at least when a unit is cut: all but the largest shard. */
+static int64_t saved_numel(const cero_zero *zero, int64_t unit)
+{
+    int64_t saved = 0;
+
+    for (int part = 0; part < CERO_ZERO_PARTS; part++) {
+        int64_t whole = cero_zero_round_up(zero->layout.units[unit].range[part].numel);
+        int64_t blocks = whole / CERO_ZERO_ALIGNMENT;
+        saved += whole - (blocks + zero->size - 1) / zero->size * CERO_ZERO_ALIGNMENT;
+    }
+    return saved;
+}
+
+/*
+ * Cutting costs rooms to gather in, one of the largest cut unit at least. So that stage 3 holds no more than
+ * stage 2 would, rooms may take what cutting saves, and a mebibyte that even the smallest model can spare; a
+ * unit whose room would take more stays whole (an embedding that is most of the model, on two ranks).
+ */
+static void limit_rooms(cero_zero *zero)
+{
+    const cero_zero_layout *l = &zero->layout;
+    int64_t spare = (int64_t)((1 << 20) / cero_dtype_size(zero->dtype));
+    int64_t largest = -1;
+
+    do {
+        zero->room_limit = spare;
+        if (largest >= 0) {
+            zero->place[largest].is_whole = true;
+            largest = -1;
+        }
+        for (int64_t u = 0; u < l->unit_count; u++) {
+            if (zero->place[u].is_whole) {
+                continue;
+            }
+            zero->room_limit += saved_numel(zero, u);
+            if (largest < 0 ||
+                cero_zero_room_numel(zero, u) > cero_zero_room_numel(zero, largest)) {
+                largest = u;
+            }
+        }
+    } while (largest >= 0 && cero_zero_room_numel(zero, largest) > zero->room_limit);
+}
+
 /* Whole copies first, at the same place on every rank; then this rank's shards. */
 static void place_copies(cero_zero *zero)
 {
@@ -122,6 +182,7 @@ static void place_copies(cero_zero *zero)
     for (int64_t u = 0; u < l->unit_count; u++) {
         zero->place[u].is_whole = is_unit_whole(zero, &l->units[u]);
     }
+    limit_rooms(zero);
     for (int part = 0; part < CERO_ZERO_PARTS; part++) {
         for (int64_t u = 0; u < l->unit_count; u++) {
             if (zero->place[u].is_whole) {
@@ -135,7 +196,7 @@ static void place_copies(cero_zero *zero)
         for (int64_t u = 0; u < l->unit_count; u++) {
             if (!zero->place[u].is_whole) {
                 zero->place[u].copy[part] = zero->copy_numel;
-                zero->copy_numel += shard_room(zero, zero->rank, u, (cero_zero_part)part);
+                zero->copy_numel += room_of(zero, zero->rank, u, (cero_zero_part)part);
             }
         }
     }
@@ -147,7 +208,7 @@ static void place_states(cero_zero *zero)
 
     for (int64_t u = 0; u < l->unit_count; u++) {
         int64_t whole = cero_zero_round_up(l->units[u].range[CERO_ZERO_TRAINED].numel);
-        int64_t shard = shard_room(zero, zero->rank, u, CERO_ZERO_TRAINED);
+        int64_t shard = room_of(zero, zero->rank, u, CERO_ZERO_TRAINED);
         zero->place[u].state = zero->state_numel;
         zero->place[u].sum = zero->sum_numel;
         zero->state_numel += is_state_whole(zero) ? whole : shard;
@@ -173,9 +234,14 @@ static cero_status plan_landing(cero_zero *zero)
         nbytes = (nbytes + CERO_MEM_ALIGNMENT - 1) / CERO_MEM_ALIGNMENT * CERO_MEM_ALIGNMENT;
         zero->landing_bytes = nbytes > zero->landing_bytes ? nbytes : zero->landing_bytes;
     }
-    zero->landing_count = zero->spec->overlap_comm ? 2 : 1;
+    zero->overlaps = zero->spec->overlap_comm;
     cero_delete(border);
     return CERO_OK;
+}
+
+static size_t landing_bytes(const cero_zero *zero)
+{
+    return zero->landing_bytes * (zero->overlaps ? 2 : 1);
 }
 
 void cero_zero_bytes(const cero_zero *zero, size_t exchange_bytes, size_t bytes[CERO_MEM_COUNT])
@@ -190,7 +256,7 @@ void cero_zero_bytes(const cero_zero *zero, size_t exchange_bytes, size_t bytes[
     if (zero->contributions == 0) {
         return;
     }
-    bytes[CERO_MEM_COMM] += zero->landing_bytes * (size_t)zero->landing_count;
+    bytes[CERO_MEM_COMM] += landing_bytes(zero);
     bytes[CERO_MEM_GRAD] = (size_t)zero->sum_numel * cero_dtype_size(cero_zero_grad_dtype(zero));
     bytes[CERO_MEM_MASTER] = zero->has_master ? f32 : 0;
     bytes[CERO_MEM_OPTIM] = f32 * (size_t)zero->moment_count;
@@ -229,8 +295,8 @@ static cero_status allocate_private(cero_zero *zero, const size_t bytes[CERO_MEM
     }
     CERO_TRY(cero_mem_alloc(zero->mem, CERO_ZERO_NORM_SPAN / CERO_SQUARE_BLOCK * sizeof(double),
                             CERO_MEM_OTHER, "norm of the gradient", (void **)&zero->block_sums));
-    CERO_TRY(cero_mem_alloc(zero->mem, zero->landing_bytes * (size_t)zero->landing_count,
-                            CERO_MEM_COMM, "messages of the exchange", &zero->landing));
+    CERO_TRY(cero_mem_alloc(zero->mem, landing_bytes(zero), CERO_MEM_COMM,
+                            "messages of the exchange", &zero->landing));
     return cero_mem_alloc(zero->mem, zero->scratch_bytes, CERO_MEM_OTHER,
                           "scratch of the optimizer", &zero->scratch);
 }
@@ -384,13 +450,18 @@ static cero_status create_optimizer(cero_zero *zero)
     return CERO_OK;
 }
 
+bool cero_zero_has_node_order(const cero_zero *zero)
+{
+    int nodes = cero_comm_node_count(zero->comm);
+
+    return nodes > 1 && nodes < zero->size && cero_comm_has_shared_memory(zero->comm);
+}
+
 /* auto: local saves most where a rank adds several micro-batches; node where nodes have several ranks. */
 static cero_status choose_order(cero_zero *zero)
 {
     cero_gradient_order order = zero->spec->gradient_order;
-    bool has_nodes = cero_comm_node_count(zero->comm) > 1 &&
-                     cero_comm_node_count(zero->comm) < zero->size &&
-                     cero_comm_has_shared_memory(zero->comm);
+    int nodes = cero_comm_node_count(zero->comm);
 
     CERO_CHECK(
         order != CERO_GRADIENT_ORDER_LOCAL || zero->stage < 2, CERO_ERR_INVALID,
@@ -399,10 +470,16 @@ static cero_status choose_order(cero_zero *zero)
         zero->stage);
     if (order == CERO_GRADIENT_ORDER_AUTO) {
         bool is_local = zero->stage < 2 && zero->micro_batches > 1;
-        order = is_local    ? CERO_GRADIENT_ORDER_LOCAL
-                : has_nodes ? CERO_GRADIENT_ORDER_NODE
-                            : CERO_GRADIENT_ORDER_GLOBAL;
+        order = is_local                         ? CERO_GRADIENT_ORDER_LOCAL
+                : cero_zero_has_node_order(zero) ? CERO_GRADIENT_ORDER_NODE
+                                                 : CERO_GRADIENT_ORDER_GLOBAL;
     }
+    CERO_CHECK(order != CERO_GRADIENT_ORDER_NODE || nodes == 1 || nodes == zero->size ||
+                   cero_zero_has_node_order(zero),
+               CERO_ERR_INVALID,
+               "cero.gradient_order is node, and the %d ranks on %d nodes share no memory within a "
+               "node: use global, or shared memory",
+               zero->size, nodes);
     zero->order = order == CERO_GRADIENT_ORDER_NODE ? CERO_EXCHANGE_NODE : CERO_EXCHANGE_FLAT;
     // With one micro-batch, or one rank, there is nothing to add before the exchange.
     zero->is_local =
@@ -428,6 +505,10 @@ static cero_status join(cero_zero *zero, const cero_zero_params *params)
         zero->has_master = zero->dtype != CERO_DTYPE_F32;
         zero->is_shared = params->spec->share_within_node && zero->size > 1 &&
                           (zero->stage == 1 || zero->stage == 2);
+        CERO_CHECK(!zero->is_shared || cero_comm_has_shared_memory(zero->comm), CERO_ERR_INVALID,
+                   "cero.share_within_node is true, and the %d ranks share no memory within a "
+                   "node: set it to false, or use shared memory",
+                   zero->size);
         CERO_TRY(choose_order(zero));
     }
     return CERO_OK;
@@ -450,7 +531,8 @@ static cero_status plan(cero_zero *zero, const cero_graph *graph)
     }
     CERO_TRY(cero_zero_layout_check_patterns(&zero->layout, &zero->spec->frozen, "frozen"));
     CERO_TRY(create_optimizer(zero));
-    return plan_landing(zero);
+    CERO_TRY(plan_landing(zero));
+    return cero_zero_count(zero);
 }
 
 cero_status cero_zero_create(const cero_zero_params *params, cero_zero **out)

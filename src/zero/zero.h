@@ -60,21 +60,43 @@ void cero_zero_bytes(const cero_zero *zero, size_t exchange_bytes, size_t bytes[
 /* Not collective. */
 const cero_zero_layout *cero_zero_get_layout(const cero_zero *zero);
 
+/* Exchanges of one kind in a step of this rank. */
+typedef struct cero_zero_flow {
+    int64_t runs;
+    int64_t messages;
+    int64_t bytes;
+    int64_t bytes_between_nodes;
+} cero_zero_flow;
+
+/* What a step exchanges, evaluation and small messages (losses, norms, agreements) left out. */
+typedef struct cero_zero_cost {
+    cero_zero_flow reductions; /* gradients to their owners */
+    cero_zero_flow gathers;    /* of parameters; at stage 0 of sums */
+    int64_t uses;        /* stage 3: times that the parameters of a unit are gathered for use */
+    int64_t uses_ahead;  /* of these, gathers that start while an earlier unit is used */
+    int64_t ahead_limit; /* elements that are gathered ahead of use at most */
+} cero_zero_cost;
+
+/* What is exchanged whatever the program: gradients, and new parameters of whole units. Not collective. */
+void cero_zero_get_cost(const cero_zero *zero, cero_zero_cost *out);
+
 /* What was chosen, for the start of a run. */
 typedef struct cero_zero_summary {
     int stage;
     int rank;
     int size;
     int node_count;
-    const char *order;            /* "global", "node", "local" */
-    bool is_shared;               /* compute copies live once per node */
-    int64_t whole_units;          /* stage 3: units that are small enough to stay whole */
+    const char *order; /* "global", "node", "local" */
+    bool is_shared;    /* compute copies live once per node */
+    int64_t unit_count;
+    int64_t whole_units;          /* whole on every rank; stage 3: small, or cutting does not pay */
     double bytes_per_step;        /* that this rank sends in a step, without small messages */
-    double gradient_bytes;        /* of these, gradients */
+    double gradient_bytes;        /* of these, gradients, in the mean of ranks */
     double gradient_bytes_global; /* what they would be in the order "global" */
 } cero_zero_summary;
-/* Not collective. */
-void cero_zero_get_summary(const cero_zero *zero, cero_zero_summary *out);
+/* `cost` is what a step exchanges. Not collective. */
+void cero_zero_get_summary(const cero_zero *zero, const cero_zero_cost *cost,
+                           cero_zero_summary *out);
 
 /* True when every rank holds the compute copies of a unit whole. Not collective. */
 bool cero_zero_is_unit_whole(const cero_zero *zero, int64_t unit);

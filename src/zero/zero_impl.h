@@ -57,10 +57,13 @@ struct cero_zero {
     cero_zero_place *place; /* owned, [unit_count] */
     int64_t copy_numel;     /* elements of each state's memory, with padding */
     int64_t whole_numel;    /* the part of copy_numel before shards, the same on all ranks */
+    int64_t
+        room_limit; /* elements that may be gathered at once without holding more than stage 2 */
     int64_t state_numel;
     int64_t sum_numel;
     size_t landing_bytes; /* of one reduction in flight */
-    int landing_count;
+    bool overlaps;        /* reductions go on while the next units are computed, two at a time */
+    size_t rooms_limit;   /* stage 3: bytes of rooms that a program may take to go ahead of need */
 
     cero_comm_buffer *param_buffer; /* owned, category PARAM */
     cero_comm_buffer *sum_buffer;   /* owned, category GRAD; NULL when no peer reads sums */
@@ -86,6 +89,7 @@ struct cero_zero {
     int64_t refresh_count;        /* started and not released */
     int64_t spread_next;
     double exchange_seconds;
+    cero_zero_cost cost; /* of a step, but for what programs gather */
 
     cero_optim *optim;
     cero_optim_segment *segments; /* owned, in canonical order */
@@ -133,6 +137,20 @@ void cero_zero_borders(const cero_zero *zero, int64_t unit, cero_zero_part part,
 /* Where rank `rank` keeps its shard of a unit that is not whole: element of its copies' memory. */
 int64_t cero_zero_shard_at(const cero_zero *zero, int rank, int64_t unit, cero_zero_part part);
 
+/* Elements that a rank sets aside for the shard border[0] .. border[1] of a range. */
+int64_t cero_zero_shard_room(const int64_t *border);
+
+/* Elements of the room of a gathered unit, its trainable range and then its frozen one; where that begins. */
+int64_t cero_zero_room_numel(const cero_zero *zero, int64_t unit);
+int64_t cero_zero_room_frozen_at(const cero_zero *zero, int64_t unit);
+
+/* True where the order "node" differs from "global" and can be had: nodes of several ranks, shared memory. */
+bool cero_zero_has_node_order(const cero_zero *zero);
+
+/* What goes between ranks outside programs: new copies of a unit after an update, its sums at stage 0. */
+bool cero_zero_is_refreshed(const cero_zero *zero, int64_t unit);
+bool cero_zero_is_spread(const cero_zero *zero, int64_t unit);
+
 /* Errors: INVALID when elements begin .. begin + n are not all of the parameter's. */
 CERO_NODISCARD cero_status cero_zero_check_range(const cero_zero *zero, int64_t param,
                                                  int64_t begin, int64_t n);
@@ -144,6 +162,9 @@ CERO_NODISCARD cero_status cero_zero_check_range(const cero_zero *zero, int64_t 
 CERO_NODISCARD cero_status cero_zero_share_values(cero_zero *zero, int64_t unit,
                                                   cero_zero_part part, int64_t first, int64_t n,
                                                   float *values);
+
+/* Counts what a step exchanges whatever the program (cost.c). Errors: NOMEM. */
+CERO_NODISCARD cero_status cero_zero_count(cero_zero *zero);
 
 /* Plans what goes between ranks outside programs. Collective. */
 CERO_NODISCARD cero_status cero_zero_create_exchanges(cero_zero *zero);

@@ -3,6 +3,9 @@
 # `cero launch` says what it will do, refuses what it cannot do with one line and the right exit code, and
 # watches the launcher it starts. No MPI is needed: mpirun, mpiexec and srun are scripts here.
 source "$(dirname "$0")/lib.sh"
+# A test that fails leaves no job behind.
+launcher=
+trap 'rm -rf "$work"; [ -z "$launcher" ] || kill -TERM "$launcher" 2>/dev/null || true' EXIT
 
 mkdir "$work/bin" "$work/empty"
 cat >"$work/bin/mpirun" <<'S'
@@ -262,6 +265,7 @@ begin() { # <what mpirun does> <word…>
 finish() {
     code=0
     wait "$launcher" || code=$?
+    launcher=
 }
 # The traps and $$ are for the script that mpirun becomes.
 # shellcheck disable=SC2016

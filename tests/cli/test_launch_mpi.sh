@@ -4,6 +4,9 @@
 # words, values and exit codes arrive as they are, signals reach the ranks, and nothing stays behind.
 # Other hosts are this one behind an agent that starts commands with an empty environment.
 source "$(dirname "$0")/lib.sh"
+# A test that fails leaves no job behind.
+launcher=
+trap 'rm -rf "$work"; [ -z "$launcher" ] || kill -TERM "$launcher" 2>/dev/null || true' EXIT
 
 unset "${!OMP_@}" "${!OMPI_@}" "${!PMI@}" "${!SLURM_@}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -19,15 +22,17 @@ for kind in openmpi mpich; do
 done
 [ "${#kinds[@]}" -gt 0 ] || exit 77
 
-cat >"$work/agent" <<'S'
+cat >"$work/start" <<'S'
 #!/bin/sh
-# agent [-option…] HOST COMMAND…
+# agent [-option…] HOST COMMAND…; a host has a folder for temporary files of its own
 while [ "${1#-}" != "$1" ]; do shift; done
 echo "$1" >>"$AGENT_LOG"
+mkdir -p "${AGENT_LOG%.log}/$1"
+tmp=${AGENT_LOG%.log}/$1
 shift
-exec env -i PATH="$PATH" HOME="$HOME" AGENT_LOG="$AGENT_LOG" /bin/sh -c "$*"
+exec env -i PATH="$PATH" HOME="$HOME" TMPDIR="$tmp" AGENT_LOG="$AGENT_LOG" /bin/sh -c "$*"
 S
-chmod +x "$work/agent"
+chmod +x "$work/start"
 export AGENT_LOG=$work/agent.log
 printf 'fakeA slots=2\nfakeB slots=1\n' >"$work/hosts"
 
@@ -87,6 +92,7 @@ begin() { # <program…>: two ranks in the background, which write $work/pid.RAN
 finish() {
     code=0
     wait "$launcher" || code=$?
+    launcher=
 }
 # shellcheck disable=SC2016
 waiting='rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
@@ -108,7 +114,7 @@ for kind in "${kinds[@]}"; do
     # Three ranks on two hosts: in order, with everything byte for byte.
     mkdir "$work/$kind"
     : >"$AGENT_LOG"
-    cero launch --launcher "$kind" --hostfile "$work/hosts" --remote-agent "$work/agent" --cores 2 \
+    cero launch --launcher "$kind" --hostfile "$work/hosts" --remote-agent "$work/start" --cores 2 \
         --export EXPORTED -- "$work/rank" "$work/$kind" "${words[@]}"
     expect_code 0
     for rank in 0 1 2; do

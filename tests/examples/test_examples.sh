@@ -30,21 +30,22 @@ if ldd "$plain" | grep libcero; then
     echo "plain_trainer is linked with cero" >&2
     exit 1
 fi
-out=$("$plain" "$CERO_SOURCE/README.md" 150)
+out=$("$plain" "$CERO_SOURCE/README.md" 150 weights.bin)
 echo "$out"
 first=$(sed -n 's/^step 1 loss \([^ ]*\) lr .*/\1/p' <<<"$out")
 last=$(sed -n 's/^step 150 loss \([^ ]*\) lr .*/\1/p' <<<"$out")
 awk -v first="$first" -v last="$last" \
     'BEGIN { exit !(first != "" && last != "" && first > 5.3 && first < 5.8 && last < 3) }'
 [ "$(grep -c '^step [0-9]* loss [0-9.]* lr [0-9.]*$' <<<"$out")" -eq 16 ]
-[ "$(stat -c %s plain_trainer.bin)" -eq $((4 * (256 * 21 + 337 * 77 + 78 * 77 + 78 * 256))) ]
-again=$("$plain" "$CERO_SOURCE/README.md" 5)
-mv plain_trainer.bin first.bin
-[ "$("$plain" "$CERO_SOURCE/README.md" 5)" = "$again" ]
-cmp first.bin plain_trainer.bin
+[ "$(stat -c %s weights.bin)" -eq $((4 * (256 * 21 + 337 * 77 + 78 * 77 + 78 * 256))) ]
+again=$("$plain" "$CERO_SOURCE/README.md" 5 first.bin)
+[ "$("$plain" "$CERO_SOURCE/README.md" 5 second.bin)" = "$again" ]
+cmp first.bin second.bin
 
-# Its own source is there when no text is given.
+# Its own source is there when no text is given, and without a name for them no weights are written.
+rm ./*.bin
 out=$("$plain")
+[ -z "$(ls)" ]
 last=$(sed -n 's/^step 200 loss \([^ ]*\) lr .*/\1/p' <<<"$out")
 awk -v loss="$last" 'BEGIN { exit !(loss != "" && loss < 2.5) }'
 
@@ -68,7 +69,7 @@ done
 refused() { # <message> <argument…>
     local message=$1
     shift
-    if "$plain" "$@" >/dev/null 2>refused.txt || ! grep -q -- "^plain_trainer: .*$message" refused.txt; then
+    if "$plain" "$@" >/dev/null 2>refused.txt || ! grep -q -- "^trainer: .*$message" refused.txt; then
         echo "plain_trainer $*: expected a failure that says '$message'" >&2
         cat refused.txt >&2
         exit 1
@@ -80,9 +81,9 @@ refused 'cannot read .*: Is a directory' .
 refused 'short.txt is too short: it has 16 bytes, and at least 17 are needed' short.txt
 refused 'usage' short.txt 0
 refused 'usage' short.txt 10x
+refused 'usage' short.txt 10 weights.bin more
 refused 'usage' --check short.txt 10
 head -c 17 "$CERO_SOURCE/README.md" >short.txt
 "$plain" short.txt 1 >/dev/null
-rm plain_trainer.bin
-mkdir plain_trainer.bin
-refused 'cannot write plain_trainer.bin: Is a directory' short.txt 1
+mkdir weights.bin
+refused 'cannot write weights.bin: Is a directory' short.txt 1 weights.bin

@@ -66,7 +66,8 @@ typedef struct external_world {
 } external_world;
 
 /* A world of the ranks of `comm` and a config of "key=value" texts, up to the first NULL. */
-static inline void external_open(external_world *w, MPI_Comm comm, const char *const *sets)
+static inline void external_open_as(external_world *w, MPI_Comm comm,
+                                    const cero_context_params *params, const char *const *sets)
 {
     static const char *const defaults[] = {
         "train_micro_batch_size_per_gpu=1",
@@ -93,10 +94,15 @@ static inline void external_open(external_world *w, MPI_Comm comm, const char *c
         all[count++] = "optimizer.type=AdamW";
     }
     w->comm = comm;
-    assert_ok(cero_context_create_mpi(comm, &(cero_context_params){.threads = 1}, &w->context));
+    assert_ok(cero_context_create_mpi(comm, params, &w->context));
     assert_ok(cero_config_create(w->context, NULL, all, count, &w->config));
     w->rank = cero_context_rank(w->context);
     w->size = cero_context_size(w->context);
+}
+
+static inline void external_open(external_world *w, MPI_Comm comm, const char *const *sets)
+{
+    external_open_as(w, comm, &(cero_context_params){.threads = 1}, sets);
 }
 
 static inline void external_close(external_world *w)

@@ -90,28 +90,37 @@ typedef struct variant {
     const char *sets[5];
     external_memory memory;
     external_ready ready;
+    cero_context_params world; /* how ranks reach each other */
 } variant;
 
 static const variant variants[] = {
-    {{"gradient_accumulation_steps=1", "", NULL}, OWN_F32, READY_NEVER},
+    {{"gradient_accumulation_steps=1", "cero.share_within_node=true", NULL},
+     ENGINES,
+     READY_NEVER,
+     {0}},
     {{"gradient_accumulation_steps=2", "zero_optimization.overlap_comm=true", NULL},
      OWN_DTYPE,
-     READY_BACKWARD},
+     READY_BACKWARD,
+     {.ranks_per_node = 2}},
     {{"gradient_accumulation_steps=3", "cero.gradient_order=global",
       "zero_optimization.overlap_comm=true", NULL},
      ENGINES,
-     READY_OWN},
+     READY_OWN,
+     {0}},
     {{"gradient_accumulation_steps=1", "zero_optimization.overlap_comm=true", NULL},
      MIXED,
-     READY_FORWARD},
+     READY_FORWARD,
+     {.no_shared_memory = true}},
     {{"gradient_accumulation_steps=3", "zero_optimization.overlap_comm=true",
       "zero_optimization.reduce_bucket_size=300", NULL},
      OWN_F32,
-     READY_OWN},
+     READY_OWN,
+     {.ranks_per_node = 1}},
     {{"gradient_accumulation_steps=2", "zero_optimization.overlap_comm=false",
       "cero.frozen=[\"first.bias\"]", NULL},
      MIXED,
-     READY_BACKWARD},
+     READY_BACKWARD,
+     {.ranks_per_node = 3}},
 };
 
 static void check_variant(const variant *v, const char *dtype, const char *stage, bool has_skip)
@@ -120,7 +129,7 @@ static void check_variant(const variant *v, const char *dtype, const char *stage
     external_program p;
     const char *sets[8] = {dtype, stage, v->sets[0], v->sets[1], v->sets[2], v->sets[3], NULL};
 
-    external_open(&w, MPI_COMM_WORLD, sets);
+    external_open_as(&w, MPI_COMM_WORLD, &v->world, sets);
     cero_engine *model = create_model(&w);
     external_create(&p, &w, v->memory, v->ready);
     for (int64_t step = 0; step < STEPS; step++) {
@@ -317,6 +326,31 @@ static void test_gathered_together(void **state)
     external_close(&w);
 }
 
+/* Forward and backward gather the same units in other orders: each finds its old place, and nothing is planned. */
+static void test_gathered_again(void **state)
+{
+    static const char *const order[][2] = {{"first", "second"}, {"second", "first"}};
+    external_world w;
+    external_program p;
+    uint64_t calls = 0;
+
+    CERO_UNUSED(state);
+    external_open(&w, MPI_COMM_WORLD, (const char *const[]){"zero_optimization.stage=3", NULL});
+    external_create(&p, &w, ENGINES, READY_NEVER);
+    for (int round = 0; round < 4; round++) {
+        for (int k = 0; k < 2; k++) {
+            assert_ok(cero_engine_gather_unit(p.engine, order[round % 2][k]));
+        }
+        for (int k = 0; k < 2; k++) {
+            assert_ok(cero_engine_release_unit(p.engine, order[round % 2][k]));
+        }
+        calls = round == 0 ? cero_mem_calls() : calls;
+    }
+    assert_int_equal(cero_mem_calls(), calls);
+    cero_engine_destroy(&p.engine);
+    external_close(&w);
+}
+
 /* Weights that are set show in the program's memory, rounded as compute copies are. */
 static void test_set_param(void **state)
 {
@@ -350,6 +384,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_rooms),
         cmocka_unit_test(test_gathered_together),
+        cmocka_unit_test(test_gathered_again),
         cmocka_unit_test(test_set_param),
     };
 

@@ -27,6 +27,8 @@
 // RUN: np=3 args=never_comes messages
 // RUN: np=3 args=never_sends
 // RUN: np=3 args=never_sends messages
+// RUN: np=3 args=silent_end
+// RUN: np=3 args=silent_end messages
 // RUN: np=2,3 args=circle
 // RUN: np=3 args=circle messages
 // RUN: np=3 args=chain
@@ -56,6 +58,12 @@ static void nap(double seconds)
                          .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
 
     (void)nanosleep(&t, NULL);
+}
+
+/* Without cero: nobody leaves before all have left what they did before. */
+static void meet(void)
+{
+    (void)MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static cero_status wait_in_vain(void)
@@ -118,6 +126,7 @@ static cero_status fail_with_io(cero_comm *comm)
 static void case_in_operation(void)
 {
     assert_ok(cero_comm_barrier(world));
+    meet();
     if (rank == last) {
         nap(0.05);
         assert_int_equal(fail_with_io(world), CERO_ERR_IO);
@@ -155,7 +164,7 @@ static void case_part(void)
     char data[8];
 
     assert_ok(cero_comm_split(world, rank == last, 0, &part));
-    assert_ok(cero_comm_barrier(world));
+    meet();
     if (rank == last) {
         nap(0.05);
         (void)fail_with_io(world);
@@ -171,7 +180,7 @@ static void case_second_world(void)
     cero_comm *second = NULL;
 
     assert_ok(cero_comm_create_world(&params, &second));
-    assert_ok(cero_comm_barrier(second));
+    meet();
     if (rank == last) {
         nap(0.05);
         (void)fail_with_io(second);
@@ -263,6 +272,24 @@ static void case_never_sends(void)
         return;
     }
     check_silence(cero_comm_recv(world, last, 2, data, sizeof(data)), last,
+                  "while waiting in recv (operation 2)");
+    if (rank == 0) {
+        call_back();
+    }
+}
+
+/* Rank 0 waits for rank 1, which waits for the one that is silent: that one is named. */
+static void case_silent_end(void)
+{
+    char data[8];
+
+    assert_ok(cero_comm_barrier(world));
+    cero_comm_set_timeout(world, 0.5);
+    if (rank == last) {
+        stay_away();
+        return;
+    }
+    check_silence(cero_comm_recv(world, rank + 1, 2, data, sizeof(data)), last,
                   "while waiting in recv (operation 2)");
     if (rank == 0) {
         call_back();
@@ -382,6 +409,7 @@ static void test_case(void **state)
         {"between", case_between},
         {"never_comes", case_never_comes},
         {"never_sends", case_never_sends},
+        {"silent_end", case_silent_end},
         {"circle", case_circle},
         {"chain", case_chain},
         {"different_calls", case_different_calls},
@@ -417,6 +445,7 @@ int main(int argc, char **argv)
     }
     rank = cero_comm_rank(world);
     last = cero_comm_size(world) - 1;
+    meet();
     if (cmocka_run_group_tests(tests, NULL, NULL) != 0) {
         (void)MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     }

@@ -102,7 +102,7 @@ static cero_status check_space(cero_comm *comm, const cero_comm_buffer_params *p
     CERO_CHECK(sum <= room, CERO_ERR_NOMEM,
                "no shared memory for %s: the ranks of this node need %llu bytes, and %llu are free "
                "in %s; enlarge it (mount -o remount,size=... %s, or docker run --shm-size=...) or "
-               "set cero.transport to \"mpi\"",
+               "do without (--no-shared-memory)",
                p->what, sum, room, folder, folder);
     return CERO_OK;
 }
@@ -234,7 +234,7 @@ static void free_buffer(mpi_buffer *b)
     if (b == NULL) {
         return;
     }
-    if (b->window != MPI_WIN_NULL && cero_mpi_process_get()->status == CERO_OK) {
+    if (b->window != MPI_WIN_NULL && !cero_mpi_of(b->base.comm)->is_broken) {
         (void)MPI_Win_unlock_all(b->window);
         (void)MPI_Win_free(&b->window);
         b->base.data = NULL;

@@ -6,7 +6,7 @@
  * Ranks that make different calls are found before MPI sees them: it would take a barrier's message for a part of
  * a sum, and give the sum as if nothing was wrong.
  */
-#include "comm/mpi/mpi_impl.h"
+#include "comm/mpi/mpi_job_impl.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The communicators of the MPI transport: how they are made, split and destroyed, and the table of calls. */
-#include "comm/mpi/mpi_impl.h"
+#include "comm/mpi/mpi_job_impl.h"
 
 #include "base/clock.h"
 
@@ -242,7 +242,7 @@ static void mpi_poll(cero_comm *comm)
     if (p->status != CERO_OK) {
         return;
     }
-    cero_mpi_show(0, false);
+    cero_mpi_show_step();
     if (now - p->pumped >= POLL_SECONDS) {
         p->pumped = now;
         (void)cero_mpi_pump();

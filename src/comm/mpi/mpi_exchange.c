@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The three halves of an exchange, its flags in shared memory and its message streams. What a reduction adds
- * and what a gather copies is in mpi_reduce.c and mpi_gather.c.
+ * The three halves of an exchange, and its flags in shared memory. Messages are in mpi_stream.c; what a reduction
+ * adds and what a gather copies is in mpi_reduce.c and mpi_gather.c.
  */
 #include "comm/mpi/mpi_exchange_impl.h"
 
@@ -18,15 +18,36 @@ static int slot_of(int64_t id)
     return (int)(id % CERO_MPI_SLOTS);
 }
 
+/*
+ * Most streams in one direction: one for each other rank or, where nodes are served, for each node and each part
+ * that this rank serves. In worlds of thousands of ranks that is a table to save.
+ */
+static size_t most_streams(const cero_exchange *base)
+{
+    const cero_comm *comm = base->comm;
+    int node = comm->node[comm->rank];
+    bool is_by_node = base->kind == CERO_COMM_REDUCE_UNIT
+                          ? cero_exchange_is_by_node(comm, base->reduce.order)
+                          : comm->has_shared_memory;
+    int served = 0;
+
+    if (!is_by_node) {
+        return (size_t)comm->size;
+    }
+    for (int j = 0; j < comm->size; j++) {
+        served += comm->node[j] != node && cero_exchange_server(comm, node, j) == comm->rank;
+    }
+    return (size_t)(served > comm->node_count ? served : comm->node_count);
+}
+
 cero_status cero_mpi_exchange_prepare(cero_mpi_exchange *x)
 {
     const cero_comm *comm = x->base.comm;
-    size_t size = (size_t)comm->size;
+    size_t streams = most_streams(&x->base);
 
-    // A stream joins two ranks at most once in each direction.
-    x->send = cero_new(size, sizeof(*x->send));
-    x->recv = cero_new(size, sizeof(*x->recv));
-    x->near = cero_new(size, sizeof(*x->near));
+    x->send = cero_new(streams, sizeof(*x->send));
+    x->recv = cero_new(streams, sizeof(*x->recv));
+    x->near = cero_new((size_t)comm->node_size[comm->node[comm->rank]], sizeof(*x->near));
     CERO_CHECK(x->send != NULL && x->recv != NULL && x->near != NULL, CERO_ERR_NOMEM,
                "no memory for the exchange of %s", x->base.name);
     for (int r = 0; r < comm->size; r++) {
@@ -37,124 +58,6 @@ cero_status cero_mpi_exchange_prepare(cero_mpi_exchange *x)
     (void)snprintf(x->label, sizeof(x->label), "%s %s",
                    x->base.kind == CERO_COMM_REDUCE_UNIT ? "reduce" : "gather", x->base.name);
     cero_exchange_set_payload(&x->base, cero_mpi_of(comm)->message_limit);
-    return CERO_OK;
-}
-
-static cero_mpi_stream *add_stream(cero_mpi_stream *streams, int *count, int peer, void *data,
-                                   int64_t nbytes)
-{
-    if (nbytes == 0) {
-        return NULL;
-    }
-    cero_mpi_stream *s = &streams[(*count)++];
-    *s = (cero_mpi_stream){.peer = peer, .data = data, .nbytes = nbytes, .piece = nbytes};
-    for (int k = 0; k < CERO_MPI_IN_FLIGHT; k++) {
-        s->request[k] = MPI_REQUEST_NULL;
-    }
-    return s;
-}
-
-cero_mpi_stream *cero_mpi_add_send(cero_mpi_exchange *x, int peer, void *data, int64_t nbytes)
-{
-    cero_mpi_stream *s = add_stream(x->send, &x->send_count, peer, data, nbytes);
-
-    if (s != NULL) {
-        s->is_send = true;
-    }
-    return s;
-}
-
-cero_mpi_stream *cero_mpi_add_recv(cero_mpi_exchange *x, int peer, void *data, int64_t nbytes)
-{
-    return add_stream(x->recv, &x->recv_count, peer, data, nbytes);
-}
-
-char *cero_mpi_stream_at(const cero_mpi_stream *s, int64_t at)
-{
-    if (s->slot == 0) {
-        return s->data + at;
-    }
-    return s->data + at / s->piece % CERO_MPI_IN_FLIGHT * s->slot + at % s->piece;
-}
-
-/* The oldest message is through; one that came must be as long as the room made for it. */
-static cero_status end_message(cero_mpi_stream *s, const char *label, const MPI_Status *status)
-{
-    int64_t end = s->end[s->ended % CERO_MPI_IN_FLIGHT];
-    int came = 0;
-
-    if (!s->is_send) {
-        CERO_TRY_MPI(MPI_Get_count(status, MPI_BYTE, &came), "MPI_Get_count");
-        CERO_CHECK(
-            came == end - s->done, CERO_ERR_COMM,
-            "%s: rank %d sent %d bytes where %lld were expected; all ranks must make the same "
-            "exchanges in the same order, with the same bucket and message limit",
-            label, s->peer, came, (long long)(end - s->done));
-    }
-    s->done = end;
-    s->ended++;
-    return CERO_OK;
-}
-
-static cero_status end_messages(cero_mpi_stream *s, const char *label, bool *has_moved)
-{
-    while (s->ended < s->begun) {
-        MPI_Status status;
-        int is_through = 0;
-        CERO_TRY_MPI(MPI_Test(&s->request[s->ended % CERO_MPI_IN_FLIGHT], &is_through, &status),
-                     label);
-        if (!is_through) {
-            break;
-        }
-        CERO_TRY(end_message(s, label, &status));
-        *has_moved = true;
-    }
-    return CERO_OK;
-}
-
-static cero_status begin_messages(cero_mpi_stream *s, const cero_mpi_exchange *x, bool *has_moved)
-{
-    const cero_mpi *mpi = cero_mpi_of(x->base.comm);
-    int tag = CERO_MPI_TAG_EXCHANGE + slot_of(x->id);
-
-    while (s->posted < s->open && s->begun - s->ended < CERO_MPI_IN_FLIGHT) {
-        int64_t piece_end = (s->posted / s->piece + 1) * s->piece;
-        int64_t left = (piece_end < s->nbytes ? piece_end : s->nbytes) - s->posted;
-        int n = (int)(left < mpi->message_limit ? left : mpi->message_limit);
-        char *data = cero_mpi_stream_at(s, s->posted);
-        MPI_Request *request = &s->request[s->begun % CERO_MPI_IN_FLIGHT];
-        int code = s->is_send ? MPI_Isend(data, n, MPI_BYTE, s->peer, tag, mpi->comm, request)
-                              : MPI_Irecv(data, n, MPI_BYTE, s->peer, tag, mpi->comm, request);
-        CERO_TRY(cero_mpi_check(code, x->label));
-        s->posted += n;
-        s->end[s->begun % CERO_MPI_IN_FLIGHT] = s->posted;
-        s->begun++;
-        *has_moved = true;
-    }
-    return CERO_OK;
-}
-
-static cero_status advance_stream(cero_mpi_stream *s, const cero_mpi_exchange *x)
-{
-    bool has_moved = true;
-
-    while (has_moved && s->done < s->nbytes) {
-        has_moved = false;
-        CERO_TRY(begin_messages(s, x, &has_moved));
-        CERO_TRY(end_messages(s, x->label, &has_moved));
-    }
-    return CERO_OK;
-}
-
-cero_status cero_mpi_streams_advance(cero_mpi_exchange *x)
-{
-    // Room for what comes first, so that what is sent meets it.
-    for (int k = 0; k < x->recv_count; k++) {
-        CERO_TRY(advance_stream(&x->recv[k], x));
-    }
-    for (int k = 0; k < x->send_count; k++) {
-        CERO_TRY(advance_stream(&x->send[k], x));
-    }
     return CERO_OK;
 }
 
@@ -186,16 +89,6 @@ int cero_mpi_without_flag(const cero_mpi_exchange *x, cero_mpi_flag flag)
     for (int k = 0; k < x->near_count; k++) {
         if (!cero_mpi_has_flag(x, x->near[k].rank, flag)) {
             return x->near[k].rank;
-        }
-    }
-    return -1;
-}
-
-int cero_mpi_streams_peer(const cero_mpi_stream *streams, int count)
-{
-    for (int k = 0; k < count; k++) {
-        if (streams[k].done < streams[k].nbytes) {
-            return streams[k].peer;
         }
     }
     return -1;
@@ -280,17 +173,6 @@ static cero_comm_event *event_of(cero_mpi_exchange *x)
     return x->event;
 }
 
-static void reset_streams(cero_mpi_stream *streams, int count)
-{
-    for (int k = 0; k < count; k++) {
-        streams[k].open = streams[k].slot == 0 ? streams[k].nbytes : 0;
-        streams[k].posted = 0;
-        streams[k].done = 0;
-        streams[k].begun = 0;
-        streams[k].ended = 0;
-    }
-}
-
 cero_status cero_mpi_exchange_start(cero_exchange *exchange, bool is_first)
 {
     cero_mpi_exchange *x = of(exchange);
@@ -309,8 +191,8 @@ cero_status cero_mpi_exchange_start(cero_exchange *exchange, bool is_first)
     for (int k = 0; k < x->near_count; k++) {
         x->near[k].is_ready = false;
     }
-    reset_streams(x->send, x->send_count);
-    reset_streams(x->recv, x->recv_count);
+    cero_mpi_streams_reset(x->send, x->send_count);
+    cero_mpi_streams_reset(x->recv, x->recv_count);
     x->begin(x);
     memcpy(mpi->own->label[slot], x->label, sizeof(x->label));
     mpi->active[slot] = x;
@@ -387,27 +269,6 @@ cero_status cero_mpi_exchange_release(cero_exchange *exchange)
     return CERO_OK;
 }
 
-/*
- * After an error messages are still under way: none may land in memory that is freed soon. Nothing here waits.
- * What was sent is read, if at all, by peers that ended with the same error.
- */
-static void cancel_streams(cero_mpi_stream *streams, int count)
-{
-    for (int k = 0; k < count; k++) {
-        for (int i = 0; i < CERO_MPI_IN_FLIGHT; i++) {
-            MPI_Request *request = &streams[k].request[i];
-            int is_through = 0;
-            if (*request != MPI_REQUEST_NULL && !streams[k].is_send) {
-                (void)MPI_Cancel(request);
-                (void)MPI_Test(request, &is_through, MPI_STATUS_IGNORE);
-            }
-            if (*request != MPI_REQUEST_NULL) {
-                (void)MPI_Request_free(request);
-            }
-        }
-    }
-}
-
 void cero_mpi_exchange_destroy(cero_exchange *exchange)
 {
     cero_mpi_exchange *x = of(exchange);
@@ -418,8 +279,8 @@ void cero_mpi_exchange_destroy(cero_exchange *exchange)
             mpi->active[slot] = NULL;
         }
     }
-    cancel_streams(x->send, x->send_count);
-    cancel_streams(x->recv, x->recv_count);
+    cero_mpi_streams_cancel(x->send, x->send_count);
+    cero_mpi_streams_cancel(x->recv, x->recv_count);
     if (x->cleanup != NULL) {
         x->cleanup(x);
     }
@@ -427,4 +288,16 @@ void cero_mpi_exchange_destroy(cero_exchange *exchange)
     cero_delete(x->recv);
     cero_delete(x->near);
     cero_exchange_cleanup(exchange);
+}
+
+cero_status cero_mpi_exchange_agree(cero_comm *comm, cero_exchange *exchange, cero_status st,
+                                    cero_exchange **out)
+{
+    st = cero_comm_agree(comm, st);
+    if (st == CERO_OK) {
+        *out = exchange;
+    } else if (exchange != NULL) {
+        cero_mpi_exchange_destroy(exchange);
+    }
+    return st;
 }

@@ -72,6 +72,13 @@ struct cero_mpi_exchange {
     char message[CERO_MPI_MESSAGE];
 };
 
+/*
+ * Ends the creation of an exchange (NULL: it could not begin) on all ranks alike: *out, or nothing is left of it.
+ * Collective over comm. Errors: st, REMOTE, COMM.
+ */
+CERO_NODISCARD cero_status cero_mpi_exchange_agree(cero_comm *comm, cero_exchange *exchange,
+                                                   cero_status st, cero_exchange **out);
+
 /* Room for the streams and the list of near ranks; sets the label. Errors: NOMEM. */
 CERO_NODISCARD cero_status cero_mpi_exchange_prepare(cero_mpi_exchange *x);
 
@@ -81,6 +88,15 @@ cero_mpi_stream *cero_mpi_add_recv(cero_mpi_exchange *x, int peer, void *data, i
 
 /* Takes note of messages that are through and posts what is open. Errors: COMM. */
 CERO_NODISCARD cero_status cero_mpi_streams_advance(cero_mpi_exchange *x);
+
+/* Before a run: nothing is done, and all is open of what is not in slots. */
+void cero_mpi_streams_reset(cero_mpi_stream *streams, int count);
+
+/*
+ * After an error messages are still under way: none may land in memory that is freed soon. Does not wait. What was
+ * sent is read, if at all, by peers that ended with the same error.
+ */
+void cero_mpi_streams_cancel(cero_mpi_stream *streams, int count);
 
 /* First rank of streams from which something is still to come, or to which to go; -1: none. */
 int cero_mpi_streams_peer(const cero_mpi_stream *streams, int count);

@@ -261,13 +261,5 @@ cero_status cero_mpi_gather_create(cero_comm *comm, const cero_gather_params *pa
         g->mpi.cleanup = cleanup_gather;
         st = plan_gather(g);
     }
-    st = cero_comm_agree(comm, st);
-    if (st != CERO_OK) {
-        if (x != NULL) {
-            cero_mpi_exchange_destroy(x);
-        }
-        return st;
-    }
-    *out = x;
-    return CERO_OK;
+    return cero_mpi_exchange_agree(comm, x, st, out);
 }

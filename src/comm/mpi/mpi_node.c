@@ -6,7 +6,7 @@
  * free space is looked at before, and all ranks do without when one of them has too little.
  */
 #include "base/log.h"
-#include "comm/mpi/mpi_impl.h"
+#include "comm/mpi/mpi_job_impl.h"
 
 #include <string.h>
 #include <sys/statvfs.h>

@@ -290,7 +290,7 @@ static cero_status plan_reduce(mpi_reduce *r)
 
     CERO_CHECK(!is_by_node || comm->has_shared_memory, CERO_ERR_INVALID,
                "%s: adding gradients by node needs memory that the ranks of a node share; set "
-               "cero.gradient_order to \"global\" or cero.transport to \"auto\"",
+               "cero.gradient_order to \"global\", or leave out --no-shared-memory",
                x->base.name);
     CERO_TRY(cero_mpi_exchange_prepare(x));
     r->term = cero_new(size, sizeof(*r->term));
@@ -331,13 +331,5 @@ cero_status cero_mpi_reduce_create(cero_comm *comm, const cero_reduce_params *pa
         r->mpi.cleanup = cleanup_reduce;
         st = plan_reduce(r);
     }
-    st = cero_comm_agree(comm, st);
-    if (st != CERO_OK) {
-        if (x != NULL) {
-            cero_mpi_exchange_destroy(x);
-        }
-        return st;
-    }
-    *out = x;
-    return CERO_OK;
+    return cero_mpi_exchange_agree(comm, x, st, out);
 }

@@ -3,7 +3,7 @@
  * What is said when nobody that a wait waits for shows a sign of life: who it is, and what each rank did last,
  * as far as it can be seen in shared memory or came with an answer.
  */
-#include "comm/mpi/mpi_impl.h"
+#include "comm/mpi/mpi_job_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static int blame(const cero_mpi_job *job, int rank, int64_t life, const cero_com
     if (cero_mpi_now() - cero_mpi_beat(job, rank) > silence) {
         return 3;
     }
-    if (!cero_mpi_is_waiting(job, rank)) {
+    if (cero_mpi_waits_for(job, rank) == CERO_MPI_NOBODY) {
         return 2;
     }
     return e == NULL || e->sequence != event->sequence || strcmp(e->name, event->name) != 0;
@@ -51,6 +51,21 @@ static int find_culprit(const cero_comm *comm, int64_t life, const cero_comm_eve
         }
     }
     return culprit;
+}
+
+/* The rank at the end of those that wait one for the other from `rank` on; in a circle, `rank`. */
+static int end_of_chain(const cero_mpi_job *job, int rank)
+{
+    int at = rank;
+
+    for (int steps = 0; steps < job->size; steps++) {
+        int next = cero_mpi_waits_for(job, at);
+        if (next < 0 || next == job->rank) {
+            return next < 0 ? at : rank;
+        }
+        at = next;
+    }
+    return rank;
 }
 
 /* The first of a node's ranks that asks reports; its number. */
@@ -104,14 +119,15 @@ static void write_table(const cero_comm *comm, int culprit, cero_text *text)
 cero_status cero_mpi_report(cero_comm *comm, int peer, int64_t life, const cero_comm_event *event)
 {
     cero_mpi *mpi = cero_mpi_of(comm);
-    int culprit = peer >= 0 ? mpi->job_rank[peer] : find_culprit(comm, life, event);
+    int culprit =
+        peer >= 0 ? end_of_chain(mpi->job, mpi->job_rank[peer]) : find_culprit(comm, life, event);
     const cero_comm_event *e = newest(cero_mpi_ring(mpi->job, culprit));
     int reporter = reporter_of(mpi->job);
     cero_text table = {0};
     char itself[96] = "";
     char who[64] = "";
 
-    if (cero_mpi_is_waiting(mpi->job, culprit) && e != NULL) {
+    if (cero_mpi_waits_for(mpi->job, culprit) != CERO_MPI_NOBODY && e != NULL) {
         (void)snprintf(itself, sizeof(itself), "; it was seen waiting in %.*s (operation %lld)",
                        CERO_COMM_MAX_NAME, e->name, (long long)e->sequence);
     }

@@ -7,7 +7,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "comm/mpi/mpi_impl.h"
+#include "comm/mpi/mpi_job_impl.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ enum {
     LONGEST_NAP = 100000, /* later */
     LOOK = 5000000,       /* from one look at the peers' life to the next */
     ASK = 250000000,      /* from one question to the next, and as much more */
-    ASK_RANKS = 16,       /* for each so many ranks that are asked */
+    ASK_RANKS = 16,       /* for each so many ranks that are asked; */
+    ASK_TIMES = 8,        /* but as often as this in a timeout */
     AWAY = 500000000      /* a turn takes less unless this process is stopped */
 };
 
@@ -125,11 +126,12 @@ typedef struct waiting {
     cero_mpi_job *job;
     const int *job_rank; /* [size]; NULL: the job's own ranks */
     int size;
-    int peer; /* in the job; -1: any */
+    int peer; /* in the job, or CERO_MPI_ANY */
     double timeout;
     int64_t begun;
     int64_t turned; /* when the loop last went round */
-    int64_t away;   /* since `life`: for how long this process itself was stopped */
+    int64_t left;   /* this process was stopped itself from here, */
+    int64_t back;   /* to here */
     int64_t life;
     int64_t looked;
     int64_t asked;
@@ -153,10 +155,7 @@ static void look_at(waiting *w, int rank, bool is_time_to_ask)
         cero_mpi_ask(w->job, rank);
     }
     life = cero_mpi_life(w->job, rank);
-    if (life > w->life) {
-        w->life = life;
-        w->away = 0;
-    }
+    w->life = life > w->life ? life : w->life;
 }
 
 /* Looks for life, and passes it on to those that wait for this rank. */
@@ -164,7 +163,9 @@ static void look(waiting *w, int64_t now)
 {
     int64_t asked_ranks = w->peer >= 0 ? 1 : w->size;
     int64_t pause = ASK * (1 + asked_ranks / ASK_RANKS);
-    bool is_time_to_ask = w->job->has_remote && now - w->asked >= pause;
+    int64_t longest = w->timeout > 0.0 ? (int64_t)(w->timeout * 1e9 / ASK_TIMES) : INT64_MAX;
+    bool is_time_to_ask =
+        w->job->has_remote && now - w->asked >= (pause < longest ? pause : longest);
 
     w->looked = now;
     w->asked = is_time_to_ask ? now : w->asked;
@@ -175,20 +176,30 @@ static void look(waiting *w, int64_t now)
             look_at(w, rank_at(w, i), is_time_to_ask);
         }
     }
-    cero_mpi_show(w->life, true);
+    cero_mpi_show_wait(w->job, w->life, w->peer);
 }
 
 /* Time in which this process did not run (stopped with all others, from a terminal) says nothing of them. */
+static int64_t silence(const waiting *w, int64_t now)
+{
+    int64_t left = w->left > w->life ? w->left : w->life;
+
+    return now - w->life - (w->back > left ? w->back - left : 0);
+}
+
 static bool is_silent(waiting *w)
 {
     int64_t now = cero_mpi_now();
 
-    w->away += now - w->turned > AWAY ? now - w->turned : 0;
+    if (now - w->turned > AWAY) {
+        w->left = w->turned;
+        w->back = now;
+    }
     w->turned = now;
     if (now - w->looked >= LOOK) {
         look(w, now);
     }
-    return w->timeout >= 0.0 && (double)(now - w->life - w->away) * 1e-9 > w->timeout;
+    return w->timeout >= 0.0 && (double)silence(w, now) * 1e-9 > w->timeout;
 }
 
 /* A short spin for what comes at once, then the core for whoever needs it, then naps. */
@@ -216,7 +227,7 @@ static void begin(waiting *w)
     w->life = w->begun;
     w->looked = w->begun;
     w->asked = w->begun;
-    cero_mpi_show(w->life, true);
+    cero_mpi_show_wait(w->job, w->life, w->peer);
 }
 
 void cero_mpi_advance(void)
@@ -234,7 +245,7 @@ cero_status cero_mpi_wait(cero_comm *comm, cero_mpi_test test, void *context, in
     waiting w = {.job = mpi->job,
                  .job_rank = mpi->job_rank,
                  .size = comm->size,
-                 .peer = peer >= 0 ? mpi->job_rank[peer] : -1,
+                 .peer = peer >= 0 ? mpi->job_rank[peer] : CERO_MPI_ANY,
                  .timeout = comm->timeout};
 
     (void)cero_mpi_pump();
@@ -245,21 +256,20 @@ cero_status cero_mpi_wait(cero_comm *comm, cero_mpi_test test, void *context, in
     begin(&w);
     event->state = 'w';
     while (st == CERO_OK) {
-        if (!cero_mpi_pump()) {
-            st = remote_failure();
-            break;
-        }
+        bool is_well = cero_mpi_pump();
         cero_mpi_advance();
+        // What has come has come, whoever failed since.
         if (test(context, &st)) {
             break;
         }
-        if (st == CERO_OK && is_silent(&w)) {
+        if (st == CERO_OK && !is_well) {
+            st = remote_failure();
+        } else if (st == CERO_OK && is_silent(&w)) {
             st = cero_mpi_report(comm, peer, w.life, event);
-            break;
         }
         pause_turn(&w);
     }
-    cero_mpi_show(0, false);
+    cero_mpi_show_step();
     return cero_mpi_end(st);
 }
 
@@ -336,25 +346,39 @@ cero_status cero_mpi_agree(MPI_Comm comm, double seconds, cero_status local)
     return CERO_OK;
 }
 
+/* Shared memory is gone when the caller finalised MPI before. */
+static bool is_finalised(void)
+{
+    int flag = 0;
+
+    return MPI_Finalized(&flag) != MPI_SUCCESS || flag;
+}
+
 bool cero_mpi_meet(cero_mpi_job *job, MPI_Comm comm, const int *job_rank, double timeout)
 {
     MPI_Request request;
-    waiting w = {.job = job, .job_rank = job_rank, .peer = -1, .timeout = timeout};
+    waiting w = {.job = job, .job_rank = job_rank, .peer = CERO_MPI_ANY, .timeout = timeout};
     int is_done = 0;
-    bool is_good = cero_mpi_process_get()->status == CERO_OK && cero_mpi_pump() &&
+
+    if (cero_mpi_process_get()->status != CERO_OK) {
+        return false;
+    }
+    bool is_good = !is_finalised() && cero_mpi_pump() &&
                    MPI_Comm_size(comm, &w.size) == MPI_SUCCESS &&
                    MPI_Ibarrier(comm, &request) == MPI_SUCCESS;
-
-    begin(&w);
+    if (is_good) {
+        begin(&w);
+    }
     while (is_good && !is_done) {
         is_good = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
                   (is_done || (cero_mpi_pump() && !is_silent(&w)));
         pause_turn(&w);
     }
-    cero_mpi_show(0, false);
-    if (!is_good && cero_mpi_process_get()->status == CERO_OK) {
+    if (!is_good) {
         cero_log(CERO_LOG_WARN, "comm", "not all ranks came to destroy their communicator");
         set_broken(CERO_ERR_COMM, "not all ranks came to destroy their communicator");
+        return false;
     }
-    return is_good;
+    cero_mpi_show_step();
+    return true;
 }

@@ -7,17 +7,20 @@
  * where no daemon of an MPI may run.
  */
 #include "base/process.h"
-#include "comm/mpi/mpi_impl.h"
+#include "comm/mpi/mpi_job_impl.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     MESSAGE_LIMIT = 1 << 30,
     LEAST_MESSAGE = 8, /* one integer of a sum */
-    ABORT_SECONDS = 10
+    ABORT_SECONDS = 10,
+    READ_NANOSECONDS = 300000000
 };
 
 #define DEFAULT_TIMEOUT 60.0
@@ -158,6 +161,10 @@ static cero_status create_over(MPI_Comm comm, const cero_comm_params *params, ce
     CERO_TRY(cero_mpi_wait_plain(&request, p.timeout_seconds, "make a communicator"));
     CERO_TRY_MPI(MPI_Comm_set_errhandler(process.copy, MPI_ERRORS_RETURN),
                  "MPI_Comm_set_errhandler");
+    // Where one rank must not share memory none does: they would set up different things.
+    int64_t is_sharing = !p.no_shared_memory;
+    CERO_TRY(cero_mpi_min(process.copy, p.timeout_seconds, &is_sharing));
+    p.no_shared_memory = is_sharing == 0;
     return cero_mpi_comm_create(process.copy, &p, out);
 }
 
@@ -222,7 +229,12 @@ void cero_mpi_abort(int code)
 {
     int exit_code = code != 0 ? code : 1;
 
+    // A launcher that is told to end all ranks may drop what it did not read yet: the reason.
+    const struct timespec nap = {.tv_nsec = READ_NANOSECONDS};
+
     cero_process_end_after(ABORT_SECONDS, exit_code);
+    (void)fflush(NULL);
+    (void)nanosleep(&nap, NULL);
     (void)MPI_Abort(MPI_COMM_WORLD, exit_code);
     cero_process_end(exit_code);
 }

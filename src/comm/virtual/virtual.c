@@ -5,6 +5,11 @@
  */
 #include "comm/comm_transport.h"
 
+typedef struct virtual_comm {
+    cero_comm base;
+    int64_t message_limit;
+} virtual_comm;
+
 static cero_status virtual_buffer_create(cero_comm *comm, const cero_comm_buffer_params *params,
                                          cero_comm_buffer **out)
 {
@@ -26,16 +31,27 @@ static void virtual_buffer_destroy(cero_comm_buffer *buffer)
     cero_delete(buffer);
 }
 
+static void set_payload(cero_exchange *exchange)
+{
+    const virtual_comm *comm = (const virtual_comm *)exchange->comm;
+
+    cero_exchange_set_payload(exchange, comm->message_limit);
+}
+
 static cero_status virtual_reduce_create(cero_comm *comm, const cero_reduce_params *params,
                                          cero_exchange **out)
 {
-    return cero_exchange_init_reduce(comm, params, sizeof(cero_exchange), out);
+    CERO_TRY(cero_exchange_init_reduce(comm, params, sizeof(cero_exchange), out));
+    set_payload(*out);
+    return CERO_OK;
 }
 
 static cero_status virtual_gather_create(cero_comm *comm, const cero_gather_params *params,
                                          cero_exchange **out)
 {
-    return cero_exchange_init_gather(comm, params, sizeof(cero_exchange), out);
+    CERO_TRY(cero_exchange_init_gather(comm, params, sizeof(cero_exchange), out));
+    set_payload(*out);
+    return CERO_OK;
 }
 
 static cero_status virtual_start(cero_exchange *exchange, bool is_first)
@@ -69,27 +85,33 @@ bool cero_comm_is_virtual(const cero_comm *comm)
     return comm->ops == &virtual_ops;
 }
 
-cero_status cero_comm_create_virtual(int rank, int size, int ranks_per_node, cero_comm **out)
+cero_status cero_comm_create_virtual(int rank, int size, const cero_comm_params *params,
+                                     cero_comm **out)
 {
     cero_status st = CERO_OK;
+    cero_comm_params p = params != NULL ? *params : (cero_comm_params){0};
     int *node = NULL;
     cero_comm *comm = NULL;
 
-    CERO_CHECK(size > 0 && rank >= 0 && rank < size && ranks_per_node >= 0, CERO_ERR_INVALID,
-               "rank %d of a world of %d in nodes of %d does not exist", rank, size,
-               ranks_per_node);
-    comm = cero_new(1, sizeof(*comm));
+    CERO_CHECK(size > 0 && rank >= 0 && rank < size, CERO_ERR_INVALID,
+               "rank %d of a world of %d does not exist; expected 0 to %d", rank, size, size - 1);
+    CERO_CHECK(p.ranks_per_node >= 0, CERO_ERR_INVALID,
+               "%d ranks per node; expected a positive number, or 0 for one node",
+               p.ranks_per_node);
+    comm = cero_new(1, sizeof(virtual_comm));
     node = cero_new((size_t)size, sizeof(int));
     if (comm == NULL || node == NULL) {
         CERO_FAIL_GOTO(fail, CERO_ERR_NOMEM, "no memory for a world of %d ranks", size);
     }
     for (int r = 0; r < size; r++) {
-        node[r] = ranks_per_node > 0 ? r / ranks_per_node : 0;
+        node[r] = p.ranks_per_node > 0 ? r / p.ranks_per_node : 0;
     }
     comm->ops = &virtual_ops;
     comm->rank = rank;
     comm->size = size;
-    comm->has_shared_memory = true;
+    comm->has_shared_memory = !p.no_shared_memory;
+    ((virtual_comm *)comm)->message_limit =
+        p.message_limit > 0 ? p.message_limit : CERO_EXCHANGE_MESSAGE_LIMIT;
     comm->ring = &comm->own_ring;
     CERO_TRY_GOTO(cero_comm_set_nodes(comm, node), fail);
     cero_delete(node);

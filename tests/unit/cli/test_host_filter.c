@@ -2,7 +2,7 @@
 /* Filters keep the hosts and slots that DeepSpeed's would, in the order of the hostfile. */
 #include "harness.h"
 
-#include "cli/host_filter.h"
+#include "cli/launch/host_filter.h"
 
 static const char hosts[] = "n1 slots=4\nn2 slots=4 max_slots=8\nn3 slots=1\n";
 

@@ -2,7 +2,7 @@
 /* Hostfiles of three dialects give the same hosts, and a wrong line is named with what is expected. */
 #include "harness.h"
 
-#include "cli/hostfile.h"
+#include "cli/launch/hostfile.h"
 
 static cero_status parse(const char *text, cero_host_list *out)
 {

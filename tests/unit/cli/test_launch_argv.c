@@ -2,7 +2,7 @@
 /* Each launcher gets exactly the words that say what was placed, and nothing it cannot carry. */
 #include "harness.h"
 
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 #include <stdlib.h>
 #include <unistd.h>

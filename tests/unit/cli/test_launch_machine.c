@@ -3,7 +3,7 @@
 #include "harness.h"
 
 #include "base/file.h"
-#include "cli/launch_machine.h"
+#include "cli/launch/machine.h"
 
 #include <unistd.h>
 

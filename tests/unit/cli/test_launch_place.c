@@ -2,7 +2,7 @@
 /* Ranks fill hosts in order, never beyond what is permitted, and no rank gets another's cores. */
 #include "harness.h"
 
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 /* A job on the hosts of a hostfile. */
 static void open_job(cero_launch_job *job, const char *hostfile)

@@ -2,7 +2,7 @@
 /* Slurm's lists of hosts and counts are read as Slurm means them. */
 #include "harness.h"
 
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 #include "harness.h"
 
 #include "base/log.h"
-#include "cli/launch_restart.h"
+#include "cli/launch/restart.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 /* Words stay what they are on every way: split, quoted for a shell, in an environment. */
 #include "harness.h"
 
-#include "cli/launch.h"
+#include "cli/launch/launch.h"
 
 #include <unistd.h>
 

@@ -203,6 +203,8 @@ static void test_buckets_and_stages(void **state)
     w.text.length = 0;
     cero_summary_zero(&w.facts, &w.text);
     expect_part(&w, "no parameter is cut, lower it to cut them\n");
+    expect_part(&w,
+                "zero       stage 3, optimizer states and gradient sums are cut over 4 ranks; ");
     assert_null(strstr(w.text.data, "prefetch"));
     end(&w);
 

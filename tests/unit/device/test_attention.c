@@ -72,7 +72,8 @@ static void result_create(const layout *l, int threads, result *out)
     int64_t packed = q_cols(l) + 2 * kv_cols(l);
 
     *out = (result){0};
-    assert_ok(cero_device_create(&(cero_device_params){"cpu", threads}, &out->device));
+    assert_ok(
+        cero_device_create(&(cero_device_params){.name = "cpu", .threads = threads}, &out->device));
     const cero_kernels *k = cero_device_kernels(out->device);
     cero_device_attention_args *a = &out->args;
     *a = (cero_device_attention_args){
@@ -330,7 +331,7 @@ static void test_meta_answers_the_same_scratch(void **state)
     result r;
 
     result_create(&l, 3, &r);
-    assert_ok(cero_device_create(&(cero_device_params){"meta", 3}, &meta));
+    assert_ok(cero_device_create(&(cero_device_params){.name = "meta", .threads = 3}, &meta));
     for (int is_backward = 0; is_backward < 2; is_backward++) {
         size_t size = cero_device_attention_scratch(r.device, &r.args, is_backward);
         assert_true(size > 0);

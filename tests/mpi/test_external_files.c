@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is saved on some ranks at some stage is loaded on any others at any other, bit for bit, and training goes
+ * on as if it had never stopped; either front door loads what the other saved. What is no checkpoint of this
+ * engine is refused and changes nothing.
+ */
+// RUN: np=1,2,3,4
+#include "mpi/external_cases.h"
+
+#include "base/file.h"
+#include "ckpt/safetensors.h"
+
+#include <math.h>
+#include <unistd.h>
+
+/* A directory that all ranks see, made by rank 0. */
+static char dir[64];
+
+static void make_dir(void)
+{
+    (void)snprintf(dir, sizeof(dir), "/tmp/cero_external_XXXXXX");
+    int rank = -1;
+    assert_int_equal(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
+    if (rank == 0) {
+        assert_non_null(mkdtemp(dir));
+    }
+    assert_int_equal(MPI_Bcast(dir, sizeof(dir), MPI_CHAR, 0, MPI_COMM_WORLD), MPI_SUCCESS);
+}
+
+/* Removes files and folders of rank 0's making, two levels deep. */
+static void remove_dir(void)
+{
+    cero_file_list list = {0};
+    int rank = -1;
+
+    assert_int_equal(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+    assert_int_equal(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
+    if (rank == 0) {
+        assert_ok(cero_file_list_dir(dir, true, &list));
+        for (int64_t i = 0; i < list.count; i++) {
+            assert_int_equal(unlink(list.path[i]), 0);
+            char *slash = strrchr(list.path[i], '/');
+            *slash = '\0';
+            (void)rmdir(list.path[i]);
+        }
+        cero_file_list_cleanup(&list);
+        (void)rmdir(dir);
+    }
+    assert_int_equal(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+}
+
+/* Weights and moments of an engine: all that a later step depends on but for counters. */
+typedef struct states {
+    float weights[MOST];
+    float moments[2][MOST];
+    cero_engine_counters counters;
+} states;
+
+static void get_states(cero_engine *engine, states *s)
+{
+    int64_t at = 0;
+
+    memset(s, 0, sizeof(*s));
+    cero_engine_get_counters(engine, &s->counters);
+    for (int i = 0; i < PARAMS; i++) {
+        int64_t n = external_numel(i);
+        assert_ok(cero_engine_get_param(engine, i, 0, n, s->weights + at));
+        for (int m = 0; m < cero_engine_moment_count(engine, i); m++) {
+            assert_ok(cero_engine_get_moment(engine, i, m, 0, n, s->moments[m] + at));
+        }
+        at += n;
+    }
+}
+
+static void assert_same_states(const states *a, const states *b)
+{
+    assert_memory_equal(a->weights, b->weights, sizeof(a->weights));
+    assert_memory_equal(a->moments, b->moments, sizeof(a->moments));
+    assert_memory_equal(&a->counters, &b->counters, sizeof(a->counters));
+}
+
+/* The step's micro-batches are the same on any number of ranks. */
+#define ORDER "cero.gradient_order=global", "train_batch_size=12"
+
+static const char *const stages[] = {"zero_optimization.stage=0", "zero_optimization.stage=1",
+                                     "zero_optimization.stage=2", "zero_optimization.stage=3"};
+
+/* Loads in a world of some ranks, and takes the steps that are left. */
+static void check_load(MPI_Comm comm, const char *stage, const char *dtype, const states *saved,
+                       const states *last)
+{
+    static states now;
+    external_world w;
+    external_program p;
+    cero_step_stats stats;
+
+    external_open(&w, comm, (const char *const[]){ORDER, stage, dtype, "fp16.hysteresis=1", NULL});
+    external_create(&p, &w, MIXED, READY_BACKWARD);
+    external_step(&p, 7, 0); // what is there before is forgotten
+    assert_ok(cero_engine_load(p.engine, dir, "three", &stats));
+    assert_int_equal(stats.step, 3);
+    assert_int_equal(stats.applied, 2);
+    assert_int_equal(stats.skipped, 1);
+    get_states(p.engine, &now);
+    assert_same_states(&now, saved);
+    external_forward(&p);
+    external_step(&p, 3, 0);
+    external_step(&p, 4, 0);
+    assert_int_equal(p.stats.step, 5);
+    get_states(p.engine, &now);
+    assert_same_states(&now, last);
+    cero_engine_destroy(&p.engine);
+    external_close(&w);
+}
+
+static void check_stages(int save_stage, const char *dtype)
+{
+    static states saved;
+    static states last;
+    external_world w;
+    external_program p;
+    MPI_Comm part = MPI_COMM_NULL;
+
+    external_open(
+        &w, MPI_COMM_WORLD,
+        (const char *const[]){ORDER, stages[save_stage], dtype, "fp16.hysteresis=1", NULL});
+    external_create(&p, &w, OWN_F32, READY_NEVER);
+    external_step(&p, 0, 0);
+    external_step(&p, 1, w.rank == 0 ? (double)INFINITY : 0);
+    assert_false(p.stats.is_applied);
+    external_step(&p, 2, 0);
+    get_states(p.engine, &saved);
+    assert_ok(cero_engine_save(p.engine, dir, "three"));
+    external_step(&p, 3, 0);
+    external_step(&p, 4, 0);
+    get_states(p.engine, &last);
+    cero_engine_destroy(&p.engine);
+    // All ranks, then all but the last, which loads alone.
+    int color = w.rank == w.size - 1 && w.size > 1;
+    assert_int_equal(MPI_Comm_split(MPI_COMM_WORLD, color, w.rank, &part), MPI_SUCCESS);
+    for (int k = 0; k < 2; k++) {
+        int stage = (save_stage + 1 + 2 * k) % 4;
+        check_load(MPI_COMM_WORLD, stages[(stage + 1) % 4], dtype, &saved, &last);
+        check_load(part, stages[stage], dtype, &saved, &last);
+    }
+    external_close(&w);
+    assert_int_equal(MPI_Comm_free(&part), MPI_SUCCESS);
+}
+
+static void test_stages_and_ranks(void **state)
+{
+    CERO_UNUSED(state);
+    make_dir();
+    check_stages(0, "fp16.enabled=true");
+    check_stages(1, "bf16.enabled=true");
+    check_stages(2, "bf16.enabled=false");
+    check_stages(3, "bf16.enabled=true");
+    check_stages(3, "fp16.enabled=true");
+    remove_dir();
+}
+
+/* A checkpoint of one door is one of the other; files have the names, and nothing of ranks or padding. */
+static void test_other_door(void **state)
+{
+    static states saved;
+    static states now;
+    external_world w;
+    external_program p;
+    cero_engine *model = NULL;
+
+    CERO_UNUSED(state);
+    make_dir();
+    external_open(&w, MPI_COMM_WORLD,
+                  (const char *const[]){ORDER, "bf16.enabled=true", stages[1], NULL});
+    external_create(&p, &w, OWN_F32, READY_NEVER);
+    assert_ok(cero_engine_create(
+        w.context, w.config,
+        &(cero_engine_params){.build = toy_build, .context = &external_model, .seq_len = 1},
+        &model));
+    external_step(&p, 0, 0);
+    get_states(p.engine, &saved);
+    assert_ok(cero_engine_save(p.engine, dir, NULL));
+    assert_ok(cero_engine_load(model, dir, NULL, NULL));
+    get_states(model, &now);
+    assert_same_states(&saved, &now);
+    assert_ok(cero_engine_set_param(model, 0, 0, 1, &(float){5}));
+    assert_ok(cero_engine_save(model, dir, "model"));
+    assert_ok(cero_engine_load(p.engine, dir, NULL, NULL));
+    float value;
+    assert_ok(cero_engine_get_param(p.engine, 0, 0, 1, &value));
+    assert_true(value == 5.0f && p.data[0] == 5.0f);
+    if (w.rank == 0) {
+        char path[128];
+        cero_safetensors *file = NULL;
+        int64_t numel = 0;
+        (void)snprintf(path, sizeof(path), "%s/step-00000001/checkpoint.safetensors", dir);
+        assert_ok(cero_safetensors_open(path, &file));
+        assert_int_equal(cero_safetensors_count(file), PARAMS + 2 * (PARAMS - 1));
+        for (int64_t i = 0; i < cero_safetensors_count(file); i++) {
+            numel += cero_safetensors_get(file, i)->numel;
+        }
+        assert_int_equal(numel, 3 * (323 + 19 + 1 + 512 + 509) + 1);
+        assert_non_null(cero_safetensors_find(file, "third.0.table"));
+        assert_non_null(cero_safetensors_find(file, "optim.exp_avg.third.0.table"));
+        assert_non_null(cero_safetensors_find(file, "optim.exp_avg_sq.first.bias"));
+        assert_null(cero_safetensors_find(file, "optim.exp_avg.first.scale"));
+        cero_safetensors_close(&file);
+    }
+    cero_engine_destroy(&model);
+    cero_engine_destroy(&p.engine);
+    external_close(&w);
+    remove_dir();
+}
+
+/* On all ranks, of which those that failed first have the status. */
+static void assert_fails_on_all(cero_status st, cero_status expected, const char *text)
+{
+    if (st != expected && st != CERO_ERR_REMOTE) {
+        fail_msg("%s, expected %s: %s", cero_status_name(st), cero_status_name(expected),
+                 cero_error_message());
+    }
+    if (strstr(cero_error_message(), text) == NULL) {
+        fail_msg("the message \"%s\" lacks \"%s\"", cero_error_message(), text);
+    }
+}
+
+static void write_file(const char *name, const char *text, size_t length)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, length, f), length);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* A program that starts again and again by the same command. */
+static void test_resume(void **state)
+{
+    external_world w;
+    external_program p;
+    cero_step_stats stats = {.step = 42};
+
+    CERO_UNUSED(state);
+    make_dir();
+    external_open(&w, MPI_COMM_WORLD, (const char *const[]){stages[2], NULL});
+    external_create(&p, &w, ENGINES, READY_NEVER);
+    assert_fails_on_all(cero_engine_load(p.engine, dir, NULL, &stats), CERO_ERR_IO,
+                        "names no checkpoint to load");
+    assert_ok(cero_engine_resume(p.engine, dir, &stats));
+    assert_int_equal(stats.step, 42);
+    external_step(&p, 0, 0);
+    assert_ok(cero_engine_save(p.engine, dir, NULL));
+    external_step(&p, 1, 0);
+    assert_ok(cero_engine_save(p.engine, dir, "second"));
+    external_step(&p, 2, 0);
+    assert_ok(cero_engine_resume(p.engine, dir, &stats));
+    assert_int_equal(stats.step, 2);
+    assert_ok(cero_engine_load(p.engine, dir, "step-00000001", &stats));
+    assert_int_equal(stats.step, 1);
+    external_step(&p, 1, 0);
+    assert_int_equal(p.stats.step, 2);
+    // `latest` is there and wrong: that is no fresh start.
+    if (w.rank == 0) {
+        write_file("latest", "third\n", 6);
+    }
+    assert_fails_on_all(cero_engine_resume(p.engine, dir, &stats), CERO_ERR_IO, "/third/");
+    if (w.rank == 0) {
+        write_file("latest", "../second\n", 10);
+    }
+    assert_fails_on_all(cero_engine_resume(p.engine, dir, &stats), CERO_ERR_CORRUPT,
+                        "/latest: the tag of a checkpoint is");
+    external_step(&p, 2, 0); // none of this harmed the engine
+    assert_int_equal(p.stats.step, 3);
+    cero_engine_destroy(&p.engine);
+    external_close(&w);
+    remove_dir();
+}
+
+static void check_refused(const char *const *sets, const char *tag, cero_status status,
+                          const char *text)
+{
+    static states before;
+    static states after;
+    external_world w;
+    external_program p;
+
+    external_open(&w, MPI_COMM_WORLD, sets);
+    external_create(&p, &w, OWN_F32, READY_NEVER);
+    get_states(p.engine, &before);
+    assert_fails_on_all(cero_engine_load(p.engine, dir, tag, NULL), status, text);
+    get_states(p.engine, &after);
+    assert_same_states(&before, &after);
+    external_step(&p, 0, 0);
+    cero_engine_destroy(&p.engine);
+    external_close(&w);
+}
+
+/* A small file with the tensors that are given. */
+static cero_status give_zeros(void *context, int64_t index, int64_t begin, int64_t numel, void *out)
+{
+    CERO_UNUSED(context);
+    CERO_UNUSED(index);
+    CERO_UNUSED(begin);
+    memset(out, 0, (size_t)numel * sizeof(float));
+    return CERO_OK;
+}
+
+static void write_other(const char *tag, const char *const *metadata, int count)
+{
+    char path[128];
+    const cero_safetensors_decl decl = {
+        .name = "first.weight", .dtype = CERO_SAFETENSORS_F32, .shape = {2, {17, 19}}};
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, tag);
+    assert_ok(cero_file_make_dir(path));
+    (void)snprintf(path, sizeof(path), "%s/%s/checkpoint.safetensors", dir, tag);
+    assert_ok(cero_safetensors_write(path, &(cero_safetensors_write_params){
+                                               .tensors = &decl,
+                                               .count = 1,
+                                               .metadata = metadata,
+                                               .metadata_count = count,
+                                               .source = give_zeros,
+                                           }));
+}
+
+static void test_refused(void **state)
+{
+    static const char *const metadata[] = {"format", "cero checkpoint 1", "optimizer", "AdamW"};
+    external_world w;
+    external_program p;
+    char long_tag[200];
+
+    CERO_UNUSED(state);
+    make_dir();
+    external_open(&w, MPI_COMM_WORLD, (const char *const[]){stages[1], NULL});
+    external_create(&p, &w, OWN_F32, READY_NEVER);
+    external_step(&p, 0, 0);
+    assert_ok(cero_engine_save(p.engine, dir, "good"));
+    memset(long_tag, 'x', sizeof(long_tag));
+    long_tag[sizeof(long_tag) - 1] = '\0';
+    const char *const tags[] = {"", "a/b", "..", ".hidden", "latest", long_tag};
+    for (size_t k = 0; k < CERO_COUNT_OF(tags); k++) {
+        assert_fails_on_all(cero_engine_save(p.engine, dir, tags[k]), CERO_ERR_INVALID,
+                            "the tag of a checkpoint is");
+        assert_fails_on_all(cero_engine_load(p.engine, dir, tags[k], NULL), CERO_ERR_INVALID,
+                            "the tag of a checkpoint is");
+    }
+    assert_fails_on_all(cero_engine_save(p.engine, NULL, "x"), CERO_ERR_INVALID,
+                        "cero_engine_save: no directory is given");
+    if (w.size > 1) {
+        assert_fails_on_all(cero_engine_save(p.engine, dir, w.rank == 1 ? "y" : "x"),
+                            CERO_ERR_INVALID, "the path of a checkpoint of rank 1 differs");
+    }
+    // What cannot be written: a file stands where the folder should be.
+    if (w.rank == 0) {
+        write_file("taken", "", 0);
+        write_other("other", metadata, 1);
+        write_other("metadata", NULL, 0);
+        write_other("shape", metadata, 2);
+    }
+    assert_fails_on_all(cero_engine_save(p.engine, dir, "taken"), CERO_ERR_IO, "/taken");
+    external_step(&p, 1, 0);
+    cero_engine_destroy(&p.engine);
+    external_close(&w);
+
+    const char *const plain[] = {stages[2], NULL};
+    check_refused(plain, "absent", CERO_ERR_IO, "/absent/checkpoint.safetensors");
+    check_refused(plain, "metadata", CERO_ERR_CORRUPT, "its format is \"\"");
+    check_refused(plain, "other", CERO_ERR_INVALID, "optimizer.type (none)");
+    check_refused(plain, "shape", CERO_ERR_INVALID,
+                  "tensor first.weight is F32 [17, 19]; expected F32 [19, 17]");
+    check_refused((const char *const[]){"optimizer.type=Lion", NULL}, "good", CERO_ERR_INVALID,
+                  "was saved with optimizer.type AdamW, and the config has Lion");
+    check_refused((const char *const[]){"cero.frozen=[\"second\"]", NULL}, "good", CERO_ERR_INVALID,
+                  "has a tensor \"optim.exp_avg");
+    remove_dir();
+}
+
+/* A full disk, at whatever moment: what was there stays, all ranks fail, and the engine goes on. */
+static void test_full_disk(void **state)
+{
+    static const char *const faults[] = {"write:1:ENOSPC", "fsync:1:EIO", "rename:1:EIO",
+                                         "rename:2:EIO"};
+    external_world w;
+    external_program p;
+    cero_step_stats stats;
+
+    CERO_UNUSED(state);
+    make_dir();
+    external_open(&w, MPI_COMM_WORLD, (const char *const[]){stages[2], NULL});
+    external_create(&p, &w, OWN_F32, READY_NEVER);
+    external_step(&p, 0, 0);
+    assert_ok(cero_engine_save(p.engine, dir, NULL));
+    for (size_t k = 0; k < CERO_COUNT_OF(faults); k++) {
+        external_step(&p, 1 + (int64_t)k, 0);
+        assert_int_equal(setenv("CERO_FAULT", faults[k], 1), 0);
+        assert_fails_on_all(cero_engine_save(p.engine, dir, "bad"), CERO_ERR_IO, "bad");
+        assert_int_equal(unsetenv("CERO_FAULT"), 0);
+    }
+    assert_ok(cero_engine_load(p.engine, dir, NULL, &stats));
+    assert_int_equal(stats.step, 1);
+    external_step(&p, 1, 0);
+    assert_ok(cero_engine_save(p.engine, dir, "bad"));
+    assert_ok(cero_engine_load(p.engine, dir, NULL, &stats));
+    assert_int_equal(stats.step, 2);
+    cero_engine_destroy(&p.engine);
+    external_close(&w);
+    remove_dir();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stages_and_ranks), cmocka_unit_test(test_other_door),
+        cmocka_unit_test(test_resume),           cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_full_disk),
+    };
+
+    if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
+        return EXIT_FAILURE;
+    }
+    return external_run(tests, CERO_COUNT_OF(tests));
+}
