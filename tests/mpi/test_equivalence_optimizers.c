@@ -11,7 +11,7 @@
 
 enum {
     MAX_RANKS = 4,
-    STEPS = 8
+    STEPS = 5
 };
 
 /* Texts of the config, up to the first NULL. */
@@ -41,9 +41,18 @@ static const variant optimizers[] = {
 
 static const char *const dtypes[] = {"bf16.enabled=false", "bf16.enabled=true"};
 
+/* One block: Muon's products take most of the time. */
+static cero_model_spec model(void)
+{
+    cero_model_spec spec = equiv_gpt2();
+
+    spec.layers = 1;
+    return spec;
+}
+
 static equiv_run make_run(const variant *v, const char *dtype)
 {
-    equiv_run run = equiv_run_of(equiv_gpt2(), 12, STEPS);
+    equiv_run run = equiv_run_of(model(), 12, STEPS);
 
     equiv_set(&run, "%s", dtype);
     for (int i = 0; i < (int)CERO_COUNT_OF(v->set) && v->set[i] != NULL; i++) {
@@ -119,7 +128,7 @@ static void test_optimizers_differ(void **state)
 /* The scale starts too high, falls with the first steps, and grows again every second one until it overflows. */
 static equiv_run make_fp16_run(const char *optimizer)
 {
-    equiv_run run = equiv_run_of(equiv_gpt2(), 12, EQUIV_MAX_STEPS);
+    equiv_run run = equiv_run_of(model(), 12, EQUIV_MAX_STEPS);
 
     equiv_set(&run, "optimizer.type=%s", optimizer);
     equiv_set(&run, "fp16.enabled=true");
@@ -157,12 +166,15 @@ static void test_fp16(void **state)
 
     CERO_UNUSED(state);
     cero_log_set_level(CERO_LOG_ERROR); // skipped steps are expected
+    for (int i = 0; i < (int)CERO_COUNT_OF(names); i++) {
+        equiv_run run = make_fp16_run(names[i]);
+        check_overflows(&run);
+    }
     for (int size = 2; size <= MAX_RANKS; size++) {
         equiv_world w;
         equiv_open(&w, size, NULL);
         for (int i = 0; i < (int)CERO_COUNT_OF(names); i++) {
             equiv_run run = make_fp16_run(names[i]);
-            check_overflows(&run);
             check(&w, &tally, names[i], &run, &row);
         }
         equiv_close(&w);
