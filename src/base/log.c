@@ -79,6 +79,9 @@ bool cero_log_enabled(cero_log_level level, const char *part)
 
 /* `level` is what the line says of itself, `given` what the sink is told. */
 static void write_line(cero_log_level level, cero_log_level given, const char *part,
+                       const char *fmt, va_list args) CERO_PRINTF(4, 0);
+
+static void write_line(cero_log_level level, cero_log_level given, const char *part,
                        const char *fmt, va_list args)
 {
     char line[1024];
