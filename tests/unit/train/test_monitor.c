@@ -244,17 +244,18 @@ static void test_no_memory(void **state)
     cero_status st;
     (void)state;
 
-    files_make_dir(dir, sizeof(dir));
     do {
+        // A fresh folder each time: what an attempt leaves makes names, and allocations, for the next.
+        files_make_dir(dir, sizeof(dir));
         cero_mem_fail_at(++n);
         st = cero_monitors_open(&(cero_monitors_params){&spec, dir, true}, &monitors);
         cero_mem_fail_at(0);
         assert_true(st == CERO_OK || st == CERO_ERR_NOMEM);
+        cero_monitors_close(&monitors);
+        files_remove(dir);
     } while (st != CERO_OK && n < 1000);
     assert_ok(st);
     assert_true(n > 10);
-    cero_monitors_close(&monitors);
-    files_remove(dir);
 }
 
 int main(void)
