@@ -196,9 +196,9 @@ static const cero_train_key keys[] = {
         .def_note = "true at stage 3, else false",
         .meaning = "Exchange gradients while the backward pass goes on."),
     ROW("zero_optimization", "stage3_prefetch_bucket_size", INT, spec.stage3_prefetch_bucket_size, .def = "50000000",
-        .meaning = "Stage 3: elements gathered ahead."),
+        .meaning = "Stage 3: elements gathered ahead of their use; at most an eighth of the model."),
     ROW("zero_optimization", "stage3_param_persistence_threshold", INT, spec.stage3_param_persistence_threshold, .def = "100000",
-        .meaning = "Stage 3: tensors with fewer elements stay whole."),
+        .meaning = "Stage 3: units (a block, the embedding) of at most so many elements stay whole."),
     ROW("zero_optimization", "stage3_max_live_parameters", INT, spec.stage3_max_live_parameters, .def = "1000000000",
         .meaning = "Stage 3: most gathered elements at a time."),
 
