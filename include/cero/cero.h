@@ -223,18 +223,16 @@ CERO_API int64_t cero_engine_micro_batch_sample(const cero_engine *engine, int64
 typedef struct cero_external_param {
     const char *name; /* unique; copied */
     cero_shape shape;
-    cero_dtype
-        dtype; /* of data and grad: f32, or the dtype in which the config computes; the engine's own
-                         memory is of the latter */
-    void *
-        data; /* weights: read when the engine is made, written by it; borrowed, the program only reads
-                         it. NULL: memory of the engine's, zeros at first (cero_engine_param_data) */
-    void *grad; /* gradient of one micro-batch: only read; borrowed. NULL: memory of the engine's
-                         (cero_engine_param_grad) */
-    const char *
-        unit; /* neighbours of the same unit are exchanged, and at stage 3 gathered, together; copied.
-                         NULL: the name up to its first number ("model.layers.3" of "model.layers.3.mlp.up"),
-                         else up to its last dot, else the name */
+    /* Of data and grad: f32, or the dtype in which the config computes; the engine's own memory is of the latter. */
+    cero_dtype dtype;
+    /* Weights, borrowed: read when the engine is made, written by it; the program only reads them. NULL: memory of
+     * the engine's, zeros at first (cero_engine_param_data). */
+    void *data;
+    /* Gradient of one micro-batch, borrowed: only read. NULL: memory of the engine's (cero_engine_param_grad). */
+    void *grad;
+    /* Neighbours of the same unit are exchanged, and at stage 3 gathered, together; copied. NULL: the name up to its
+     * first number ("model.layers.3" of "model.layers.3.mlp.up"), else up to its last dot, else the name. */
+    const char *unit;
     bool is_frozen;    /* no gradient, no optimizer state */
     bool is_embedding; /* a table of rows or an output head: Muon leaves these to Adam */
 } cero_external_param;
