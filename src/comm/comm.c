@@ -6,7 +6,6 @@
 #include "comm/comm.h"
 
 #include "base/clock.h"
-#include "base/rng.h"
 #include "comm/comm_transport.h"
 
 #include <stdio.h>

@@ -236,7 +236,7 @@ cero_status cero_engine_create(cero_context *context, const cero_config *config,
     CERO_CHECK(params->seq_len > 0, CERO_ERR_INVALID,
                "cero_engine_create: params->seq_len is %lld; expected 1 or more",
                (long long)params->seq_len);
-    CERO_TRY(cero_engine_new(context, config, &engine));
+    CERO_TRY_GOTO(cero_comm_agree(context->comm, cero_engine_new(context, config, &engine)), fail);
     engine->params = *params;
     cero_fault_at("start");
     CERO_TRY_GOTO(cero_comm_agree(context->comm, compile_all(engine)), fail);
