@@ -5,9 +5,9 @@
  *
  * "write:3:ENOSPC" lets the third write from now on fail; "read:1:SHORT" lets the first read move one
  * byte only; at "forward:2:SIGKILL" the process sends itself that signal when it begins the second forward
- * pass. The count starts again when the variable changes. Calls: open read write fsync rename close mkdir.
- * Points that are no call, for signals: start forward backward exchange update evaluate export. Without the
- * variable this costs one look at the environment.
+ * pass. The count starts again when the variable changes. Calls are those of io.h: open read write truncate fsync
+ * rename close mkdir unlink rmdir, and io, any of them that changes something. Points that are no call, for signals: start
+ * forward backward exchange update evaluate export. Without the variable this costs one look at the environment.
  */
 #ifndef CERO_BASE_FAULT_H
 #define CERO_BASE_FAULT_H

@@ -134,6 +134,16 @@ CERO_NODISCARD cero_status cero_engine_set_moment(cero_engine *engine, int64_t i
 CERO_NODISCARD cero_status cero_engine_get_moment(cero_engine *engine, int64_t i, int moment,
                                                   int64_t begin, int64_t n, float *values);
 
+/*
+ * The part of a checkpoint that this rank writes: elements begin .. begin + n of a parameter (moment -1: its weights,
+ * the master where there is one), which no other rank has. Values are a view into the engine's memory or `room`
+ * ([n]) filled; they stand still between steps. Not collective.
+ */
+void cero_engine_own_range(const cero_engine *engine, int64_t i, int moment, int64_t *begin,
+                           int64_t *n);
+const float *cero_engine_own_values(const cero_engine *engine, int64_t i, int moment, int64_t begin,
+                                    int64_t n, float *room);
+
 /* After a failure that left the engine neither as it was nor as it should be. Not collective. */
 void cero_engine_poison(cero_engine *engine);
 
