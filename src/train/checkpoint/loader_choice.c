@@ -28,7 +28,8 @@ static bool is_candidate(const cero_loader *loader, const cero_folder_entry *ent
 static void note(cero_loader *loader, const char *name, const char *reason)
 {
     cero_log(CERO_LOG_WARN, "train", "skipped %s/%s: %s", loader->params->dir, name, reason);
-    cero_text_printf(&loader->choice.skipped, "\n  %s: %s", name, reason);
+    cero_text_printf(&loader->choice.skipped, "%s%s: %s",
+                     loader->choice.skipped.length > 0 ? "; " : "", name, reason);
     loader->result.skipped++;
 }
 
@@ -125,7 +126,7 @@ static cero_status fail_none(const cero_loader *loader)
     if (params->tag != NULL) {
         return fail_absent_tag(loader);
     }
-    CERO_CHECK(c->count == 0, CERO_ERR_CORRUPT, "none of the checkpoints in %s verifies:%s",
+    CERO_CHECK(c->count == 0, CERO_ERR_CORRUPT, "none of the checkpoints in %s verifies: %s",
                params->dir, c->skipped.data != NULL ? c->skipped.data : "");
     // A name without what it names is what somebody removed: to begin anew would hide it.
     CERO_CHECK(

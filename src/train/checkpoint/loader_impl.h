@@ -20,7 +20,7 @@ typedef struct cero_loader_choice {
     cero_folder_list list;
     int64_t next;      /* entry to look at */
     int64_t count;     /* entries that are checkpoints, sound or not */
-    cero_text skipped; /* a line for each that was not taken */
+    cero_text skipped; /* each that was not taken, and why */
 } cero_loader_choice;
 
 typedef struct cero_loader {
@@ -48,7 +48,7 @@ CERO_NODISCARD cero_status cero_loader_choice_open(cero_loader *loader);
 void cero_loader_choice_close(cero_loader *loader);
 /*
  * The next candidate whose manifest can be read, for rank 0. None left is an error, unless nothing was there and
- * may be absent. Not collective. Errors: IO, CORRUPT with a line for each that was skipped; NOMEM.
+ * may be absent. Not collective. Errors: IO, CORRUPT naming each that was skipped; NOMEM.
  */
 CERO_NODISCARD cero_status cero_loader_choose(cero_loader *loader, cero_loader_candidate *out);
 /* Notes on rank 0, and logs, that a candidate is left because of the error at hand. Not collective. */

@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "ckpt/safetensors.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -27,7 +29,7 @@ static void add(differences *d, const char *fmt, ...)
     (void)vsnprintf(line, sizeof(line), fmt, args);
     va_end(args);
     if (d->count++ < MAX_NAMED) {
-        cero_text_printf(&d->text, "\n  %s", line);
+        cero_text_printf(&d->text, "%s%s", d->text.length > 0 ? "; " : "", line);
     }
 }
 
@@ -103,21 +105,21 @@ static cero_status check_differences(cero_loader *loader, const char *path, diff
 {
     CERO_TRY(cero_text_finish(&d->text));
     if (d->count > MAX_NAMED) {
-        cero_text_printf(&d->text, "\n  and %lld more", (long long)(d->count - MAX_NAMED));
+        cero_text_printf(&d->text, "; and %lld more", (long long)(d->count - MAX_NAMED));
     }
     if (d->count == 0) {
         return CERO_OK;
     }
     CERO_CHECK(loader->params->is_partial, CERO_ERR_INVALID,
                "%s is of another model, or was saved with other parameters frozen; %lld tensors "
-               "differ:%s",
+               "differ: %s",
                path, (long long)d->count, d->text.data);
     // A candidate that was given up has left values in tensors that this one may lack.
     CERO_CHECK(
         !loader->is_changed || loader->kept == 0, CERO_ERR_CORRUPT,
-        "%s lacks tensors, of which a newer checkpoint that does not verify was read before:%s",
+        "%s lacks tensors, of which a newer checkpoint that does not verify was read before: %s",
         path, d->text.data);
-    cero_log(CERO_LOG_INFO, "train", "%s is loaded in part; what is not there keeps its values:%s",
+    cero_log(CERO_LOG_INFO, "train", "%s is loaded in part; what is not there keeps its values: %s",
              path, d->text.data);
     return CERO_OK;
 }

@@ -30,8 +30,9 @@ static cero_status save(cero_engine *engine, const char *dir, const char *tag)
     cero_status st = CERO_OK;
     cero_saver *saver = NULL;
 
-    CERO_TRY_GOTO(name_run(engine), out);
     cero_saver_params params = {.dir = dir, .run = cero_engine_run(engine)};
+
+    CERO_TRY_GOTO(name_run(engine), out);
     CERO_TRY_GOTO(cero_saver_create(engine, &params, &saver), out);
     CERO_TRY_GOTO(cero_saver_begin(saver, tag, NULL, 0, NULL), out);
 out:

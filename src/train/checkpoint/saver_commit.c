@@ -128,13 +128,14 @@ static cero_status exchange(cero_saver *saver, const cero_text *mine)
 cero_status cero_saver_commit_gather(cero_saver *saver)
 {
     cero_text mine = {0};
+    int64_t length = 0;
     int64_t *lengths = cero_new((size_t)cero_comm_size(saver->comm), sizeof(int64_t));
     cero_status st = lengths != NULL
                          ? cero_rank_file_pack(saver->file, &mine)
                          : CERO_FAIL(CERO_ERR_NOMEM, "no memory to tell what was written");
 
     CERO_TRY_GOTO(cero_comm_agree(saver->comm, st), out);
-    int64_t length = (int64_t)mine.length;
+    length = (int64_t)mine.length;
     CERO_TRY_GOTO(cero_comm_all_gather(saver->comm, &length, sizeof(length), lengths), out);
     st = cero_comm_rank(saver->comm) == 0 ? make_rooms(saver, lengths) : CERO_OK;
     CERO_TRY_GOTO(cero_comm_agree(saver->comm, st), out);
