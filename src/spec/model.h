@@ -9,6 +9,7 @@
 #ifndef CERO_SPEC_MODEL_H
 #define CERO_SPEC_MODEL_H
 
+#include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -75,6 +76,10 @@ typedef struct cero_model_spec {
 
 /* Reads a config.json. Errors: IO, CORRUPT, INVALID, UNSUPPORTED, each with file:line:column. */
 CERO_NODISCARD cero_status cero_model_spec_read(const char *path, cero_model_spec *out);
+
+/* The same of an object that was parsed; the model's name is from `path`. Errors: INVALID, UNSUPPORTED. */
+CERO_NODISCARD cero_status cero_model_spec_read_json(const char *path, const cero_json *root,
+                                                     cero_model_spec *out);
 
 /* A directory (its config.json), a .json file, or a built-in name (nearest named on error). */
 CERO_NODISCARD cero_status cero_model_spec_resolve(const char *dir_or_name, cero_model_spec *out);
