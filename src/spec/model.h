@@ -77,7 +77,10 @@ typedef struct cero_model_spec {
 /* Reads a config.json. Errors: IO, CORRUPT, INVALID, UNSUPPORTED, each with file:line:column. */
 CERO_NODISCARD cero_status cero_model_spec_read(const char *path, cero_model_spec *out);
 
-/* The same of an object that was parsed; the model's name is from `path`. Errors: INVALID, UNSUPPORTED. */
+/* The same of `length` bytes; `path` is for messages and gives the model its name. Errors: as above, but IO. */
+CERO_NODISCARD cero_status cero_model_spec_parse(const char *path, const char *bytes, size_t length,
+                                                 cero_model_spec *out);
+/* The same of an object that was parsed. Errors: INVALID, UNSUPPORTED. */
 CERO_NODISCARD cero_status cero_model_spec_read_json(const char *path, const cero_json *root,
                                                      cero_model_spec *out);
 
