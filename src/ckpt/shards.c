@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "ckpt/staging.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,6 +253,20 @@ static cero_status list_tensors(cero_shards *shards)
     return CERO_OK;
 }
 
+/* All files were open at one time and under their names: none was exchanged since the first was opened. */
+static cero_status check_unchanged(const cero_shards *shards)
+{
+    CERO_TRY(cero_staging_check(shards->dir));
+    for (int i = 0; i < shards->file_count; i++) {
+        if (!cero_safetensors_is_in_place(shards->file[i])) {
+            return CERO_FAIL(CERO_ERR_IO,
+                             "%s was replaced while the weights of %s were opened; try again",
+                             cero_safetensors_path(shards->file[i]), shards->dir);
+        }
+    }
+    return CERO_OK;
+}
+
 cero_status cero_shards_open(const char *dir, cero_shards **out)
 {
     cero_status st = CERO_OK;
@@ -260,7 +275,9 @@ cero_status cero_shards_open(const char *dir, cero_shards **out)
     if (shards == NULL || (shards->dir = cero_strdup(dir)) == NULL) {
         CERO_FAIL_GOTO(fail, CERO_ERR_NOMEM, "no memory to open the weights of %s", dir);
     }
+    CERO_TRY_GOTO(cero_staging_check(dir), fail);
     CERO_TRY_GOTO(open_files(shards), fail);
+    CERO_TRY_GOTO(check_unchanged(shards), fail);
     CERO_TRY_GOTO(list_tensors(shards), fail);
     *out = shards;
     return CERO_OK;
