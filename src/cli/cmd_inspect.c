@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "ckpt/foreign.h"
 #include "cli/inspect.h"
 
 #include <string.h>
@@ -98,6 +99,9 @@ static cero_status inspect_file(cero_cli *cli, const cero_inspect_values *values
     if (inspect == NULL && ends_with(path, ".json")) {
         CERO_TRY(sniff_json(path, &inspect));
     }
+    if (inspect == NULL || inspect == cero_inspect_tokens) {
+        CERO_TRY(cero_foreign_check(path));
+    }
     if (inspect == NULL) {
         return CERO_FAIL(CERO_ERR_UNSUPPORTED,
                          "%s: neither name nor contents are of a kind that is known; "
@@ -156,6 +160,7 @@ static cero_status inspect_dir(cero_cli *cli, const cero_inspect_values *values,
                                 members[i].takes_dir, out, is_weights ? &weights : &found));
     }
     if (found + weights == 0) {
+        CERO_TRY(cero_foreign_check(path));
         return CERO_FAIL(CERO_ERR_INVALID,
                          "%s: the directory holds none of config.json, model.safetensors, "
                          "model.safetensors.index.json, tokenizer.json, metrics.jsonl",

@@ -37,6 +37,8 @@ typedef struct cero_train_options {
     bool no_special;
     bool print_config;     /* print the effective config and leave */
     bool no_shared_memory; /* ranks of a node exchange by messages */
+
+    int64_t export_shard_size; /* bytes of weights in one file; 0: 5e9 */
 } cero_train_options;
 
 extern const cero_option cero_train_option_table[];

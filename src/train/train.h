@@ -33,6 +33,7 @@ typedef struct cero_trainer_params {
     cero_sampler_order order;
     int64_t eval_every;         /* steps; 0: at the end alone */
     bool has_weights;           /* cero_trainer_import will be called */
+    int64_t export_shard_bytes; /* of weights in one file; 0: 5,000,000,000 */
     bool is_profiling;          /* seconds by operation */
     cero_train_visitor visitor; /* NULL: none */
     void *visitor_context;

@@ -124,6 +124,7 @@ static cero_status write_export(cero_trainer *trainer, const char *dir, cero_dty
     cero_hf_export_stats stats;
     cero_hf_export_params params = {.spec = trainer->params.model,
                                     .dtype = dtype,
+                                    .max_shard_bytes = trainer->params.export_shard_bytes,
                                     .tokenizer_dir = tokenizer_dir,
                                     .source = give_param,
                                     .context = trainer};
