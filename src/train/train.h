@@ -85,6 +85,9 @@ CERO_NODISCARD cero_status cero_trainer_open_files(cero_trainer *trainer);
  */
 CERO_NODISCARD cero_status cero_trainer_import(cero_trainer *trainer, const char *dir);
 
+/* Bytes of files that the last import read on this rank, headers included; 0 before one. Not collective. */
+int64_t cero_trainer_import_bytes(const cero_trainer *trainer);
+
 /* Steps planned, and the engine. Not collective. */
 int64_t cero_trainer_steps(const cero_trainer *trainer);
 cero_engine *cero_trainer_engine(cero_trainer *trainer);

@@ -22,9 +22,10 @@ struct cero_trainer {
     int64_t seq_len;
     int64_t steps;
     int64_t done;
-    int stopped_by;   /* what *stop was on a rank; 0: runs */
-    int32_t *tokens;  /* [rank's samples of a step, seq_len], category IO */
-    int32_t *targets; /* view into the same block, as tokens */
+    int64_t import_bytes; /* read by the last import */
+    int stopped_by;       /* what *stop was on a rank; 0: runs */
+    int32_t *tokens;      /* [rank's samples of a step, seq_len], category IO */
+    int32_t *targets;     /* view into the same block, as tokens */
     double eval_loss;
 };
 
