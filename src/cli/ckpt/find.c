@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define RUN_FOLDER "checkpoints"
+#define FIRST_FILE "rank-00000.safetensors"
 
 /* True if dir/name is there. */
 static bool has(const char *dir, const char *name, cero_file_kind kind)
@@ -51,6 +52,9 @@ static cero_status find_folder(const char *word, cero_ckpt_place *place)
 
     place->dir = is_run ? cero_file_join(word, RUN_FOLDER) : cero_strdup(word);
     CERO_CHECK(place->dir != NULL, CERO_ERR_NOMEM, "no memory for a path in %s", word);
+    CERO_CHECK(is_run || !has(word, FIRST_FILE, CERO_FILE_REGULAR), CERO_ERR_CORRUPT,
+               "%s has files of ranks, but no %s: restore it or use another checkpoint", word,
+               CERO_MANIFEST_NAME);
     CERO_TRY(cero_folder_list_read(place->dir, &place->list));
     CERO_CHECK(is_run || place->list.count > 0, CERO_ERR_INVALID,
                "%s is no checkpoint (there is no %s in it), no folder of checkpoints and no run "
