@@ -178,7 +178,7 @@ static void test_other_door(void **state)
 
 static void write_file(const char *name, const char *text, size_t length)
 {
-    char path[128];
+    char path[256];
 
     (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
     FILE *f = fopen(path, "wb");
