@@ -167,7 +167,7 @@ static void test_partial(void **state)
     job_close(&j);
     open_stage(&j, case_g2(), 0, "bf16.enabled=true", NULL);
     assert_fails_on_all(cero_engine_load(j.engine, dir, "large", NULL), CERO_ERR_INVALID,
-                        "tensor transformer.h.1.ln_1.weight is in no place of this model");
+                        "tensor \"transformer.h.1.ln_1.weight\" is in no place of this model");
     cero_loader_result result;
     assert_ok(cero_loader_load(
         j.engine, &(cero_loader_params){.dir = dir, .tag = "large", .is_partial = true}, &result));
@@ -258,7 +258,7 @@ static void test_newest_that_verifies(void **state)
     equiv_meet();
     cero_status st = cero_engine_resume(j.engine, dir, NULL);
     assert_fails_on_all(st, CERO_ERR_CORRUPT, "none of the checkpoints in ");
-    for (int step = 1; step <= 5; step++) {
+    for (int step = 1; step <= 5 && j.rank == 0; step++) { // others hear the beginning
         char tag[CERO_FOLDER_MAX_TAG];
         assert_fails_on_all(st, CERO_ERR_CORRUPT, cero_folder_step_tag(step, tag));
     }
@@ -328,8 +328,9 @@ static void test_other_optimizer(void **state)
     states_assert_same(&before, &after);
     job_close(&j);
     open_stage(&j, case_g2(), 1, "cero.frozen=[\"transformer.wpe.weight\"]", NULL);
-    assert_fails_on_all(cero_engine_load(j.engine, dir, NULL, NULL), CERO_ERR_INVALID,
-                        "tensor optim.exp_avg.transformer.wpe.weight is in no place of this model");
+    assert_fails_on_all(
+        cero_engine_load(j.engine, dir, NULL, NULL), CERO_ERR_INVALID,
+        "tensor \"optim.exp_avg.transformer.wpe.weight\" is in no place of this model");
     job_close(&j);
     remove_dir();
 }
