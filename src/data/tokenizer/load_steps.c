@@ -204,8 +204,9 @@ static cero_status load_metaspace(const cero_json *value, cero_steps *steps)
     CERO_TRY(load_scheme(value, &step->scheme));
     CERO_TRY(set_text(step, text));
     step->behavior = CERO_SPLIT_NEXT;
-    if (text->text_length == 0) {
-        return CERO_JSON_FAIL(text, "the replacement is empty");
+    if (text->text_length == 0 || cero_text_utf8_length((const unsigned char *)text->text,
+                                                        text->text_length) != text->text_length) {
+        return CERO_JSON_FAIL(text, "the replacement \"%.40s\" is not one character", text->text);
     }
     step->is_whole = !splits;
     return cero_pattern_compile(text->text, text->text_length, true, &step->pattern);
