@@ -39,6 +39,24 @@ static void record_push(const char *file, int line, const char *func)
     }
 }
 
+/*
+ * Texts of files end up in messages: what would drive a terminal or break the line becomes '?', the C1 controls in
+ * UTF-8 (C2 80 .. C2 9F) too. Only reports about other ranks have several lines.
+ */
+static void make_plain(char *message, size_t length, cero_status status)
+{
+    bool has_lines = status == CERO_ERR_COMM || status == CERO_ERR_REMOTE;
+
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)message[i];
+        if (c == 0xC2 && ((unsigned char)message[i + 1] & 0xE0) == 0x80) {
+            message[i] = message[i + 1] = '?';
+        } else if ((c < 0x20 && !(has_lines && c == '\n')) || c == 0x7F) {
+            message[i] = '?';
+        }
+    }
+}
+
 cero_status cero_error_set(const char *file, int line, const char *func, cero_status status,
                            const char *fmt, ...)
 {
@@ -46,8 +64,9 @@ cero_status cero_error_set(const char *file, int line, const char *func, cero_st
     char message[MESSAGE_SIZE]; // arguments may point into the old message
 
     va_start(args, fmt);
-    (void)vsnprintf(message, sizeof(message), fmt, args);
+    int n = vsnprintf(message, sizeof(message), fmt, args);
     va_end(args);
+    make_plain(message, n < MESSAGE_SIZE ? (size_t)n : sizeof(message) - 1, status);
     memcpy(last.message, message, sizeof(message));
     last.status = status;
     last.frame_count = 0;
@@ -74,6 +93,7 @@ cero_status cero_error_prefix(cero_status status, const char *fmt, ...)
         size_t room = sizeof(message) - (size_t)used;
         (void)snprintf(message + used, room, "%s", last.message);
     }
+    make_plain(message, strlen(message), status);
     memcpy(last.message, message, sizeof(message));
     return status;
 }

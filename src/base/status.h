@@ -60,7 +60,12 @@
         ((cond) ? (void)0 : cero_assert_failed(__FILE__, __LINE__, __func__, #cond))
 #endif
 
-/* Starts a new record with one message and one frame. Returns `status`. */
+/*
+ * Starts a new record with one message and one frame. Returns `status`.
+ *
+ * Control characters, which only the arguments can bring along (names out of a file), become '?'. So do line ends,
+ * but in reports about other ranks (COMM, REMOTE).
+ */
 cero_status cero_error_set(const char *file, int line, const char *func, cero_status status,
                            const char *fmt, ...) CERO_PRINTF(5, 6);
 

@@ -278,18 +278,11 @@ static cero_status stage_tokenizer(export *e)
     return CERO_OK;
 }
 
-static cero_status stage_configs(export *e)
+static cero_status stage_generation_config(export *e)
 {
     const cero_model_spec *spec = e->params->spec;
-    cero_text config = {0};
     cero_text generation = {0};
 
-    cero_status st = cero_model_spec_write_json(spec, e->params->dtype, &config);
-    if (st != CERO_OK) {
-        cero_text_cleanup(&config);
-        return st;
-    }
-    CERO_TRY(stage_text(e, "config.json", &config));
     cero_text_printf(&generation, "{\n  \"_from_model_config\": true");
     if (spec->bos_token_id >= 0) {
         cero_text_printf(&generation, ",\n  \"bos_token_id\": %lld", (long long)spec->bos_token_id);
@@ -303,6 +296,19 @@ static cero_status stage_configs(export *e)
     }
     cero_text_printf(&generation, "%s\n}\n", spec->eos_count > 1 ? "]" : "");
     return stage_text(e, "generation_config.json", &generation);
+}
+
+/* Staged last: without it the directory is no model. */
+static cero_status stage_config(export *e)
+{
+    cero_text config = {0};
+
+    cero_status st = cero_model_spec_write_json(e->params->spec, e->params->dtype, &config);
+    if (st != CERO_OK) {
+        cero_text_cleanup(&config);
+        return st;
+    }
+    return stage_text(e, "config.json", &config);
 }
 
 static cero_status stage_index(export *e)
@@ -460,10 +466,11 @@ static cero_status export_run(export *e)
     CERO_TRY(cero_staging_begin(e->dir, &e->staging));
     CERO_TRY(check_space(e));
     CERO_TRY(stage_tokenizer(e));
-    CERO_TRY(stage_configs(e));
     CERO_TRY(stage_weights(e));
-    CERO_TRY(verify(e));
     CERO_TRY(retire_old_weights(e));
+    CERO_TRY(stage_generation_config(e));
+    CERO_TRY(stage_config(e));
+    CERO_TRY(verify(e));
     int64_t nbytes = count_bytes(e);
     CERO_TRY(cero_staging_commit(e->staging));
     e->file_bytes = nbytes;

@@ -217,6 +217,16 @@ bool cero_safetensors_metadata(const cero_safetensors *file, int64_t i, const ch
     return true;
 }
 
+bool cero_safetensors_is_in_place(const cero_safetensors *file)
+{
+    struct stat mine;
+    struct stat found;
+
+    // The number of an open file's inode is given to no other.
+    return fstat(file->fd, &mine) == 0 && stat(file->path, &found) == 0 &&
+           mine.st_dev == found.st_dev && mine.st_ino == found.st_ino;
+}
+
 const char *cero_safetensors_path(const cero_safetensors *file)
 {
     return file->path;

@@ -90,6 +90,9 @@ const cero_safetensors_tensor *cero_safetensors_find(const cero_safetensors *fil
 bool cero_safetensors_metadata(const cero_safetensors *file, int64_t i, const char **key,
                                const char **value);
 
+/* True while the path it was opened by leads to the file that is open. Not collective. */
+bool cero_safetensors_is_in_place(const cero_safetensors *file);
+
 /* The path it was opened by, bytes before the data, and bytes read through the handle so far. */
 const char *cero_safetensors_path(const cero_safetensors *file);
 int64_t cero_safetensors_data_offset(const cero_safetensors *file);

@@ -2,23 +2,20 @@
 /*
  * Opening one or several safetensors files as one model.
  *
- * model.safetensors wins over an index beside it, as in Hugging Face's loader. Shards may be links, as in
- * the cache of Hugging Face's hub, but only into the directory or into that cache's own blobs.
+ * model.safetensors wins over an index beside it, as in Hugging Face's loader; what an index may say is in
+ * shards_index.c. Shards may be links, as in the cache of Hugging Face's hub, but only into the directory or into
+ * that cache's own blobs.
  */
-#include "ckpt/shards.h"
+#include "ckpt/shards_impl.h"
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "ckpt/staging.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    MAX_INDEX = 256 * 1024 * 1024 /* bytes of an index */
-};
 
 struct cero_shards {
     char *dir;                /* owned */
@@ -27,112 +24,6 @@ struct cero_shards {
     int64_t count;
     int file_count;
 };
-
-/* A place in weight_map: which file holds which tensor. */
-typedef struct mapping {
-    const char *file; /* views into the index */
-    const char *name;
-    const cero_json *value;
-} mapping;
-
-typedef struct index_map {
-    cero_json_document *document;
-    char *path;       /* owned */
-    mapping *mapping; /* [count], owned, sorted by file, then name */
-    int64_t count;
-} index_map;
-
-static void index_cleanup(index_map *map)
-{
-    cero_json_destroy(&map->document);
-    cero_delete(map->path);
-    cero_delete(map->mapping);
-}
-
-static int compare_mappings(const void *left, const void *right)
-{
-    const mapping *a = left;
-    const mapping *b = right;
-    int order = strcmp(a->file, b->file);
-
-    return order != 0 ? order : strcmp(a->name, b->name);
-}
-
-/* The name of a file of the directory itself, and of a safetensors file. */
-static cero_status check_shard_name(const cero_json *value)
-{
-    static const char suffix[] = ".safetensors";
-    char name[CERO_SAFETENSORS_QUOTE];
-
-    if (value->type != CERO_JSON_STRING) {
-        return CERO_FAIL(CERO_ERR_CORRUPT,
-                         "%s:%d:%d: the file of tensor %s must be a string, found %s", value->file,
-                         value->line, value->column,
-                         cero_safetensors_quote(value->key, name, sizeof(name)),
-                         cero_json_type_name(value->type));
-    }
-    const char *text = value->text;
-    size_t n = value->text_length;
-    (void)cero_safetensors_quote(text, name, sizeof(name));
-    if (strlen(text) != n || strchr(text, '/') != NULL || strchr(text, '\\') != NULL ||
-        strstr(text, "..") != NULL) {
-        return CERO_FAIL(
-            CERO_ERR_CORRUPT,
-            "%s:%d:%d: %s is refused: a shard is a file of the model's own directory, its "
-            "name holds no '/', no '\\' and no '..'",
-            value->file, value->line, value->column, name);
-    }
-    if (n < sizeof(suffix) || strcmp(text + n - (sizeof(suffix) - 1), suffix) != 0) {
-        return CERO_FAIL(CERO_ERR_CORRUPT,
-                         "%s:%d:%d: %s is no name of a safetensors file, expected NAME%s",
-                         value->file, value->line, value->column, name, suffix);
-    }
-    return CERO_OK;
-}
-
-static cero_status read_weight_map(const cero_json *weights, index_map *map)
-{
-    map->mapping = cero_new((size_t)weights->count + 1, sizeof(map->mapping[0]));
-    if (map->mapping == NULL) {
-        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for the %lld tensors of %s",
-                         (long long)weights->count, map->path);
-    }
-    for (const cero_json *value = weights->child; value != NULL; value = value->next) {
-        CERO_TRY(check_shard_name(value));
-        map->mapping[map->count++] =
-            (mapping){.file = value->text, .name = value->key, .value = value};
-    }
-    qsort(map->mapping, (size_t)map->count, sizeof(map->mapping[0]), compare_mappings);
-    return CERO_OK;
-}
-
-static cero_status read_index(const char *dir, index_map *map)
-{
-    map->path = cero_file_join(dir, CERO_SHARDS_INDEX);
-    if (map->path == NULL) {
-        return CERO_FAIL(CERO_ERR_NOMEM, "no memory to open the weights of %s", dir);
-    }
-    CERO_TRY(cero_json_read(map->path, NULL, MAX_INDEX, &map->document));
-    const cero_json *root = cero_json_root(map->document);
-    const cero_json *weights =
-        root->type == CERO_JSON_OBJECT ? cero_json_find(root, "weight_map") : NULL;
-    if (weights == NULL || weights->type != CERO_JSON_OBJECT || weights->count == 0) {
-        return CERO_FAIL(CERO_ERR_CORRUPT,
-                         "%s:%d:%d: expected an object with a weight_map of {tensor: file}",
-                         root->file, root->line, root->column);
-    }
-    for (const cero_json *member = root->child; member != NULL; member = member->next) {
-        if (member != weights && strcmp(member->key, "metadata") != 0) {
-            char name[CERO_SAFETENSORS_QUOTE];
-            return CERO_FAIL(CERO_ERR_CORRUPT,
-                             "%s:%d:%d: the index has an unknown key %s (known: metadata, "
-                             "weight_map)",
-                             member->file, member->line, member->column,
-                             cero_safetensors_quote(member->key, name, sizeof(name)));
-        }
-    }
-    return read_weight_map(weights, map);
-}
 
 /* True if `path`, links resolved, lies in the folder `root`, links resolved. */
 static bool is_inside(const char *path, const char *root)
@@ -185,8 +76,8 @@ static cero_status add_file(cero_shards *shards, const char *path, cero_safetens
 }
 
 /* The tensors of a file and those the index puts into it, both sorted by name, are the same. */
-static cero_status check_same(const index_map *map, const mapping *m, int64_t count,
-                              const cero_safetensors *file)
+static cero_status check_same(const cero_shards_index *map, const cero_shards_place *m,
+                              int64_t count, const cero_safetensors *file)
 {
     char name[CERO_SAFETENSORS_QUOTE];
 
@@ -199,8 +90,9 @@ static cero_status check_same(const index_map *map, const mapping *m, int64_t co
         }
     }
     for (int64_t i = 0; i < cero_safetensors_count(file); i++) {
-        const mapping key = {.file = m[0].file, .name = cero_safetensors_get(file, i)->name};
-        if (bsearch(&key, m, (size_t)count, sizeof(m[0]), compare_mappings) == NULL) {
+        const cero_shards_place key = {.file = m[0].file,
+                                       .name = cero_safetensors_get(file, i)->name};
+        if (bsearch(&key, m, (size_t)count, sizeof(m[0]), cero_shards_place_compare) == NULL) {
             return CERO_FAIL(CERO_ERR_CORRUPT, "%s holds tensor %s, which %s does not place there",
                              cero_safetensors_path(file),
                              cero_safetensors_quote(key.name, name, sizeof(name)), map->path);
@@ -210,8 +102,8 @@ static cero_status check_same(const index_map *map, const mapping *m, int64_t co
 }
 
 /* Opens the file that m[0..count) are mapped to. */
-static cero_status open_shard(cero_shards *shards, const index_map *map, const mapping *m,
-                              int64_t count)
+static cero_status open_shard(cero_shards *shards, const cero_shards_index *map,
+                              const cero_shards_place *m, int64_t count)
 {
     cero_safetensors *file = NULL;
     cero_status st = CERO_OK;
@@ -233,10 +125,10 @@ out:
     return st;
 }
 
-static bool is_mapped(const index_map *map, const char *file)
+static bool is_mapped(const cero_shards_index *map, const char *file)
 {
     for (int64_t i = 0; i < map->count; i++) {
-        if (strcmp(map->mapping[i].file, file) == 0) {
+        if (strcmp(map->place[i].file, file) == 0) {
             return true;
         }
     }
@@ -244,7 +136,7 @@ static bool is_mapped(const index_map *map, const char *file)
 }
 
 /* Weights beside the index that it does not name: one line each. */
-static cero_status log_stray_files(const char *dir, const index_map *map)
+static cero_status log_stray_files(const char *dir, const cero_shards_index *map)
 {
     cero_file_list list = {0};
 
@@ -265,21 +157,21 @@ static cero_status log_stray_files(const char *dir, const index_map *map)
 static cero_status open_indexed(cero_shards *shards)
 {
     cero_status st = CERO_OK;
-    index_map map = {0};
+    cero_shards_index map = {0};
 
-    CERO_TRY_GOTO(read_index(shards->dir, &map), out);
+    CERO_TRY_GOTO(cero_shards_index_read(shards->dir, &map), out);
     for (int64_t i = 0; i < map.count;) {
         int64_t n = 1;
-        while (i + n < map.count && strcmp(map.mapping[i].file, map.mapping[i + n].file) == 0) {
+        while (i + n < map.count && strcmp(map.place[i].file, map.place[i + n].file) == 0) {
             n++;
         }
-        CERO_TRY_GOTO(open_shard(shards, &map, &map.mapping[i], n), out);
+        CERO_TRY_GOTO(open_shard(shards, &map, &map.place[i], n), out);
         i += n;
     }
     CERO_TRY_GOTO(log_stray_files(shards->dir, &map), out);
 
 out:
-    index_cleanup(&map);
+    cero_shards_index_cleanup(&map);
     return st;
 }
 
@@ -361,6 +253,20 @@ static cero_status list_tensors(cero_shards *shards)
     return CERO_OK;
 }
 
+/* All files were open at one time and under their names: none was exchanged since the first was opened. */
+static cero_status check_unchanged(const cero_shards *shards)
+{
+    CERO_TRY(cero_staging_check(shards->dir));
+    for (int i = 0; i < shards->file_count; i++) {
+        if (!cero_safetensors_is_in_place(shards->file[i])) {
+            return CERO_FAIL(CERO_ERR_IO,
+                             "%s was replaced while the weights of %s were opened; try again",
+                             cero_safetensors_path(shards->file[i]), shards->dir);
+        }
+    }
+    return CERO_OK;
+}
+
 cero_status cero_shards_open(const char *dir, cero_shards **out)
 {
     cero_status st = CERO_OK;
@@ -369,7 +275,9 @@ cero_status cero_shards_open(const char *dir, cero_shards **out)
     if (shards == NULL || (shards->dir = cero_strdup(dir)) == NULL) {
         CERO_FAIL_GOTO(fail, CERO_ERR_NOMEM, "no memory to open the weights of %s", dir);
     }
+    CERO_TRY_GOTO(cero_staging_check(dir), fail);
     CERO_TRY_GOTO(open_files(shards), fail);
+    CERO_TRY_GOTO(check_unchanged(shards), fail);
     CERO_TRY_GOTO(list_tensors(shards), fail);
     *out = shards;
     return CERO_OK;

@@ -1,35 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moves with a way back: before a file is replaced or removed, it is kept in the folder's "old". */
+/* The exchange of staging.h: old files into the folder's "old", new ones to their names, under a journal. */
 #include "ckpt/staging.h"
 
-#include "base/fault.h"
 #include "base/file.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One change of the directory; owns its paths. */
+#define FOLDER  ".cero-export"
+#define OLD     FOLDER "/old"
+#define JOURNAL FOLDER "/journal"
+
+/* Lines of the journal: the first, one for each name that is exchanged, the last. */
+#define FIRST_LINE "cero export 1"
+#define WAS_LINE   "was "  /* an old file stood there */
+#define NONE_LINE  "none " /* nothing did */
+#define LAST_LINE  "end"
+
+enum {
+    MAX_JOURNAL = 16 * 1024 * 1024, /* bytes */
+    MAX_PATH = 4096,                /* as the system has it */
+    LOCK_TRIES = 16
+};
+
+/* One name that is exchanged; owns its paths. */
 typedef struct change {
-    char *target; /* dir/name */
-    char *fresh;  /* folder/name; NULL: the target goes */
-    char *kept;   /* folder/old/name */
-    bool is_kept; /* what was at target is at kept */
-    bool is_moved;
+    const char *name; /* view into target */
+    char *target;     /* dir/name */
+    char *fresh;      /* folder/name; NULL: the name goes */
+    char *kept;       /* folder/old/name */
+    bool had_old;     /* known from the journal on */
 } change;
 
 struct cero_staging {
     char *dir;
     char *folder;
     char *old;
+    char *journal;
     change *changes; /* [count], owned */
     int64_t count;
     int64_t capacity;
+    int lock; /* the folder, open and locked; -1: not yet */
     bool made_dir;
     bool is_committed;
 };
@@ -47,84 +68,74 @@ static bool exists(const char *path)
     return lstat(path, &info) == 0;
 }
 
-/* Removes the files and folders that are in the folder, and the folder. Never follows links. */
-static void sweep(const cero_staging *s)
+/* Removes the files of a folder, those that begin with a dot too; what is a link is removed itself. 0 or errno. */
+static int empty_folder(const char *folder)
 {
-    cero_file_list list = {0};
     struct stat info;
+    int error = 0;
 
-    if (lstat(s->folder, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        return;
+    if (lstat(folder, &info) != 0) {
+        return errno == ENOENT ? 0 : errno;
     }
-    if (cero_file_list_dir(s->folder, true, &list) == CERO_OK) {
-        for (int64_t i = 0; i < list.count; i++) {
-            (void)unlink(list.path[i]);
+    if (!S_ISDIR(info.st_mode)) {
+        return cero_io_unlink(folder) == 0 ? 0 : errno;
+    }
+    DIR *entries = opendir(folder);
+    for (const struct dirent *e = entries == NULL ? NULL : readdir(entries); e != NULL;
+         e = readdir(entries)) {
+        char path[MAX_PATH]; // so that sweeping needs no memory
+        int n = snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+        if (n < MAX_PATH && lstat(path, &info) == 0 && !S_ISDIR(info.st_mode) &&
+            cero_io_unlink(path) != 0) {
+            error = errno;
         }
-        cero_file_list_cleanup(&list);
     }
+    if (entries != NULL) {
+        (void)closedir(entries);
+    }
+    return error;
+}
+
+/* The folder goes with its files. 0 or errno. */
+static int remove_folder(const char *folder)
+{
+    int error = empty_folder(folder);
+
+    if (error == 0 && cero_io_rmdir(folder) != 0 && errno != ENOENT) {
+        error = errno;
+    }
+    return error;
+}
+
+static void forget_changes(cero_staging *s)
+{
     for (int64_t i = 0; i < s->count; i++) {
-        if (s->changes[i].kept != NULL) {
-            (void)unlink(s->changes[i].kept); // links that lead nowhere are not in the list
-        }
+        cero_delete(s->changes[i].target);
+        cero_delete(s->changes[i].fresh);
+        cero_delete(s->changes[i].kept);
     }
-    (void)rmdir(s->old);
-    if (rmdir(s->folder) != 0) {
-        cero_log(CERO_LOG_WARN, "ckpt", "cannot remove %s: %s", s->folder, strerror(errno));
-    }
-}
-
-cero_status cero_staging_begin(const char *dir, cero_staging **out)
-{
-    cero_status st = CERO_OK;
-    cero_staging *s = cero_new(1, sizeof(*s));
-
-    if (s == NULL) {
-        return fail_memory(dir);
-    }
-    s->made_dir = cero_file_stat(dir, NULL) == CERO_FILE_ABSENT;
-    s->dir = cero_strdup(dir);
-    s->folder = cero_file_join(dir, ".cero-export");
-    s->old = cero_file_join(dir, ".cero-export/old");
-    if (s->dir == NULL || s->folder == NULL || s->old == NULL) {
-        st = fail_memory(dir);
-        goto fail;
-    }
-    CERO_TRY_GOTO(cero_file_make_dir(dir), fail);
-    sweep(s);
-    if (exists(s->folder)) {
-        CERO_FAIL_GOTO(fail, CERO_ERR_IO,
-                       "%s is in the way: a folder of this name is needed to write %s; remove it",
-                       s->folder, dir);
-    }
-    CERO_TRY_GOTO(cero_file_make_dir(s->folder), fail);
-    CERO_TRY_GOTO(cero_file_make_dir(s->old), fail);
-    *out = s;
-    return CERO_OK;
-
-fail:
-    cero_staging_end(&s);
-    return st;
-}
-
-const char *cero_staging_path(const cero_staging *staging)
-{
-    return staging->folder;
+    s->count = 0;
 }
 
 static cero_status add_change(cero_staging *s, const char *name, bool is_new)
 {
     void *array = s->changes;
-    cero_status st = cero_grow(&array, s->count, &s->capacity, sizeof(s->changes[0]));
 
+    CERO_CHECK(name[0] != '\0' && strchr(name, '/') == NULL && strchr(name, '\n') == NULL &&
+                   strcmp(name, ".") != 0 && strcmp(name, "..") != 0,
+               CERO_ERR_INVALID, "%s: \"%.80s\" cannot be the name of a file in it", s->dir, name);
+    cero_status st = cero_grow(&array, s->count, &s->capacity, sizeof(s->changes[0]));
     s->changes = array;
     CERO_TRY(st);
     change *c = &s->changes[s->count++];
     *c = (change){.target = cero_file_join(s->dir, name),
                   .fresh = is_new ? cero_file_join(s->folder, name) : NULL,
                   .kept = cero_file_join(s->old, name)};
-    return c->target == NULL || c->kept == NULL || (is_new && c->fresh == NULL)
-               ? fail_memory(s->dir)
-               : CERO_OK;
+    if (c->target == NULL || c->kept == NULL || (is_new && c->fresh == NULL)) {
+        return fail_memory(s->dir);
+    }
+    c->name = strrchr(c->target, '/') + 1;
+    return CERO_OK;
 }
 
 cero_status cero_staging_add(cero_staging *staging, const char *name)
@@ -139,96 +150,284 @@ cero_status cero_staging_retire(cero_staging *staging, const char *name)
 
 static cero_status move(const char *from, const char *to)
 {
-    int error = cero_fault_next("rename");
-
-    if (error <= 0) {
-        error = rename(from, to) == 0 ? 0 : errno;
-    }
-    if (error != 0) {
-        return CERO_FAIL(CERO_ERR_IO, "moving %s to %s: %s", from, to, strerror(error));
+    if (cero_io_rename(from, to) != 0) {
+        return CERO_FAIL(CERO_ERR_IO, "moving %s to %s: %s", from, to, strerror(errno));
     }
     return CERO_OK;
 }
 
-/* Keeps what stands at the target: by a second name where it is replaced, so that it is never absent. */
-static cero_status keep(change *c)
+static cero_status remove_file(const char *path)
 {
-    if (!exists(c->target)) {
-        return CERO_OK;
-    }
-    if (cero_file_stat(c->target, NULL) == CERO_FILE_DIRECTORY) {
-        return CERO_FAIL(CERO_ERR_IO, "%s is a directory, expected a file that may be replaced",
-                         c->target);
-    }
-    if (c->fresh == NULL || link(c->target, c->kept) != 0) {
-        CERO_TRY(move(c->target, c->kept));
-    }
-    c->is_kept = true;
-    return CERO_OK;
-}
-
-static cero_status apply(change *c)
-{
-    CERO_TRY(keep(c));
-    if (c->fresh != NULL) {
-        CERO_TRY(move(c->fresh, c->target));
-        c->is_moved = true;
+    if (cero_io_unlink(path) != 0 && errno != ENOENT) {
+        return CERO_FAIL(CERO_ERR_IO, "removing %s: %s", path, strerror(errno));
     }
     return CERO_OK;
-}
-
-static void undo(cero_staging *s)
-{
-    for (int64_t i = s->count - 1; i >= 0; i--) {
-        change *c = &s->changes[i];
-        if (c->is_moved && !c->is_kept) {
-            (void)unlink(c->target);
-        }
-        if (c->is_kept && rename(c->kept, c->target) != 0) {
-            cero_log(CERO_LOG_ERROR, "ckpt", "cannot put %s back from %s: %s", c->target, c->kept,
-                     strerror(errno));
-        }
-        c->is_kept = false;
-        c->is_moved = false;
-    }
 }
 
 static cero_status sync_dir(const char *dir)
 {
-    int error = cero_fault_next("fsync");
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (error <= 0) {
-        error = fd >= 0 && fsync(fd) == 0 ? 0 : errno;
-    }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    if (error != 0) {
+    if (cero_io_fsync_folder(dir) != 0) {
         return CERO_FAIL(CERO_ERR_IO, "bringing the directory %s to disk: %s", dir,
+                         strerror(errno));
+    }
+    return CERO_OK;
+}
+
+static cero_status sync_both(const cero_staging *s)
+{
+    CERO_TRY(sync_dir(s->old));
+    return sync_dir(s->dir);
+}
+
+static cero_status write_journal(const cero_staging *s)
+{
+    cero_status st = CERO_OK;
+    cero_file_writer *writer = NULL;
+    cero_text text = {0};
+
+    cero_text_printf(&text, FIRST_LINE "\n");
+    for (int64_t i = 0; i < s->count; i++) {
+        const change *c = &s->changes[i];
+        cero_text_printf(&text, "%s%s\n", c->had_old ? WAS_LINE : NONE_LINE, c->name);
+    }
+    cero_text_printf(&text, LAST_LINE "\n");
+    CERO_TRY_GOTO(cero_text_finish(&text), out);
+    CERO_TRY_GOTO(cero_file_writer_open(s->journal, CERO_FILE_REPLACE, &writer), out);
+    CERO_TRY_GOTO(cero_file_writer_write(writer, text.data, text.length), out);
+    CERO_TRY_GOTO(cero_file_writer_commit(writer), out);
+
+out:
+    cero_file_writer_close(&writer);
+    cero_text_cleanup(&text);
+    return st;
+}
+
+/* The moment at which the exchange is over: what holds from here on is what stands in the directory. */
+static cero_status remove_journal(const cero_staging *s)
+{
+    CERO_TRY(remove_file(s->journal));
+    return sync_dir(s->folder);
+}
+
+static cero_status parse_journal(cero_staging *s, char *text)
+{
+    char *line = text;
+    bool is_ended = false;
+
+    for (int number = 0; *line != '\0' && !is_ended; number++) {
+        char *next = line + strcspn(line, "\n");
+        bool was = strncmp(line, WAS_LINE, sizeof(WAS_LINE) - 1) == 0;
+        bool none = strncmp(line, NONE_LINE, sizeof(NONE_LINE) - 1) == 0;
+        if (*next == '\n') {
+            *next++ = '\0';
+        }
+        is_ended = number > 0 && strcmp(line, LAST_LINE) == 0;
+        if (number == 0 ? strcmp(line, FIRST_LINE) != 0 : !was && !none && !is_ended) {
+            break;
+        }
+        if (was || none) {
+            CERO_TRY(
+                add_change(s, line + (was ? sizeof(WAS_LINE) - 1 : sizeof(NONE_LINE) - 1), false));
+            s->changes[s->count - 1].had_old = was;
+        }
+        line = next;
+    }
+    if (!is_ended || *line != '\0') {
+        return CERO_FAIL(CERO_ERR_CORRUPT,
+                         "%s is no journal of an export; what stood in %s may be in %s: put it "
+                         "right by hand and remove %s",
+                         s->journal, s->dir, s->old, s->folder);
+    }
+    return CERO_OK;
+}
+
+/* Gives every name back what it had; what was done already stays done. The last name comes last here too. */
+static cero_status put_back(const cero_staging *s)
+{
+    if (s->count > 0) {
+        const change *last = &s->changes[s->count - 1];
+        CERO_TRY(!last->had_old || exists(last->kept) ? remove_file(last->target) : CERO_OK);
+    }
+    for (int64_t i = 0; i < s->count; i++) {
+        const change *c = &s->changes[i];
+        if (!c->had_old) {
+            CERO_TRY(remove_file(c->target));
+        } else if (exists(c->kept)) {
+            CERO_TRY(move(c->kept, c->target));
+        }
+    }
+    CERO_TRY(sync_both(s));
+    return remove_journal(s);
+}
+
+/* What a killed export left in the folder, which is locked now. */
+static cero_status recover(cero_staging *s)
+{
+    struct stat info;
+    char *text = NULL;
+    size_t length = 0;
+
+    if (exists(s->journal)) {
+        CERO_TRY(cero_file_read(s->journal, MAX_JOURNAL, &text, &length));
+        cero_status st = parse_journal(s, text);
+        cero_delete(text);
+        CERO_TRY(st);
+        if (lstat(s->old, &info) != 0 || !S_ISDIR(info.st_mode)) {
+            return CERO_FAIL(CERO_ERR_CORRUPT, "%s should be a folder with the files that %s names",
+                             s->old, s->journal);
+        }
+        CERO_TRY(put_back(s));
+        forget_changes(s);
+        cero_log(CERO_LOG_WARN, "ckpt",
+                 "an earlier export into %s was cut off while it exchanged files; the files from "
+                 "before it are back",
+                 s->dir);
+    }
+    // A file left in "old" would be taken for one of the next exchange.
+    int error = remove_folder(s->old);
+    error = error == 0 ? empty_folder(s->folder) : error;
+    if (error != 0) {
+        return CERO_FAIL(CERO_ERR_IO, "removing what an earlier export left in %s: %s", s->folder,
                          strerror(error));
     }
     return CERO_OK;
 }
 
-cero_status cero_staging_commit(cero_staging *staging)
+/* Opens and locks the folder, and makes sure that it is still the one at its path. */
+static cero_status lock_folder(cero_staging *s)
+{
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        struct stat mine;
+        struct stat found;
+        if (lstat(s->folder, &found) == 0 && !S_ISDIR(found.st_mode)) {
+            return CERO_FAIL(CERO_ERR_IO,
+                             "%s is in the way: a folder of this name is needed to write %s; "
+                             "remove it",
+                             s->folder, s->dir);
+        }
+        CERO_TRY(cero_file_make_dir(s->folder));
+        s->lock = open(s->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (s->lock < 0 && errno != ENOENT) {
+            return CERO_FAIL(CERO_ERR_IO, "cannot open %s: %s", s->folder, strerror(errno));
+        }
+        // A file system without locks (ENOLCK and the like) has one export at a time by promise alone.
+        if (s->lock >= 0 && flock(s->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+            (void)close(s->lock);
+            s->lock = -1; // the folder is the other's
+            return CERO_FAIL(CERO_ERR_IO, "another export into %s is under way", s->dir);
+        }
+        if (s->lock >= 0 && fstat(s->lock, &mine) == 0 && lstat(s->folder, &found) == 0 &&
+            mine.st_dev == found.st_dev && mine.st_ino == found.st_ino) {
+            return CERO_OK;
+        }
+        if (s->lock >= 0) {
+            (void)close(s->lock);
+        }
+        s->lock = -1;
+    }
+    return CERO_FAIL(CERO_ERR_IO, "other exports into %s come and go", s->dir);
+}
+
+cero_status cero_staging_begin(const char *dir, cero_staging **out)
 {
     cero_status st = CERO_OK;
+    cero_staging *s = cero_new(1, sizeof(*s));
 
-    for (int is_new = 0; is_new <= 1; is_new++) {
-        for (int64_t i = 0; i < staging->count; i++) {
-            if ((staging->changes[i].fresh != NULL) == (is_new == 1)) {
-                CERO_TRY_GOTO(apply(&staging->changes[i]), fail);
-            }
-        }
+    if (s == NULL) {
+        return fail_memory(dir);
     }
-    CERO_TRY_GOTO(sync_dir(staging->dir), fail);
-    staging->is_committed = true;
+    s->lock = -1;
+    s->made_dir = cero_file_stat(dir, NULL) == CERO_FILE_ABSENT;
+    s->dir = cero_strdup(dir);
+    s->folder = cero_file_join(dir, FOLDER);
+    s->old = cero_file_join(dir, OLD);
+    s->journal = cero_file_join(dir, JOURNAL);
+    if (s->dir == NULL || s->folder == NULL || s->old == NULL || s->journal == NULL) {
+        st = fail_memory(dir);
+        goto fail;
+    }
+    CERO_TRY_GOTO(cero_file_make_dir(dir), fail);
+    CERO_TRY_GOTO(lock_folder(s), fail);
+    CERO_TRY_GOTO(recover(s), fail);
+    CERO_TRY_GOTO(cero_file_make_dir(s->old), fail);
+    *out = s;
     return CERO_OK;
 
 fail:
-    undo(staging);
+    cero_staging_end(&s);
     return st;
+}
+
+const char *cero_staging_path(const cero_staging *staging)
+{
+    return staging->folder;
+}
+
+static cero_status look_at_targets(cero_staging *s)
+{
+    for (int64_t i = 0; i < s->count; i++) {
+        change *c = &s->changes[i];
+        c->had_old = exists(c->target);
+        if (cero_file_stat(c->target, NULL) == CERO_FILE_DIRECTORY) {
+            return CERO_FAIL(CERO_ERR_IO, "%s is a directory, expected a file that may be replaced",
+                             c->target);
+        }
+    }
+    return CERO_OK;
+}
+
+static cero_status exchange(cero_staging *s)
+{
+    int64_t last = s->count - 1;
+
+    for (int64_t i = last; i >= 0; i--) {
+        CERO_TRY(s->changes[i].had_old ? move(s->changes[i].target, s->changes[i].kept) : CERO_OK);
+        CERO_TRY(i == last ? sync_both(s) : CERO_OK);
+    }
+    CERO_TRY(sync_both(s));
+    for (int64_t i = 0; i <= last; i++) {
+        CERO_TRY(i == last ? sync_dir(s->dir) : CERO_OK);
+        if (s->changes[i].fresh != NULL) {
+            CERO_TRY(move(s->changes[i].fresh, s->changes[i].target));
+        }
+    }
+    CERO_TRY(sync_dir(s->dir));
+    return remove_journal(s);
+}
+
+/* After an error. Without a journal on the disk no name may be touched: first it must stand again. */
+static void undo(cero_staging *s)
+{
+    cero_status st = exists(s->journal) ? CERO_OK : write_journal(s);
+
+    if (st == CERO_OK) {
+        st = put_back(s);
+    }
+    if (st != CERO_OK) {
+        cero_log(CERO_LOG_ERROR, "ckpt",
+                 "cannot put the files of %s back: %s; they are in %s, and the next export into %s "
+                 "tries again",
+                 s->dir, cero_error_message(), s->old, s->dir);
+    }
+}
+
+cero_status cero_staging_commit(cero_staging *staging)
+{
+    CERO_TRY(look_at_targets(staging));
+    cero_status st = write_journal(staging);
+
+    if (st != CERO_OK && !exists(staging->journal)) {
+        return st;
+    }
+    if (st == CERO_OK) {
+        st = exchange(staging);
+    }
+    if (st != CERO_OK) {
+        undo(staging);
+        return st;
+    }
+    staging->is_committed = true;
+    return CERO_OK;
 }
 
 void cero_staging_end(cero_staging **staging)
@@ -238,21 +437,44 @@ void cero_staging_end(cero_staging **staging)
     if (s == NULL) {
         return;
     }
-    if (s->folder != NULL && s->old != NULL) {
-        sweep(s);
+    // With a journal the folder is what the old files can be had back from.
+    bool is_swept = s->lock >= 0 && !exists(s->journal);
+    int error = is_swept ? remove_folder(s->old) : 0;
+    error = is_swept && error == 0 ? remove_folder(s->folder) : error;
+    if (error != 0) {
+        cero_log(CERO_LOG_WARN, "ckpt", "cannot remove %s: %s", s->folder, strerror(error));
+    }
+    if (s->lock >= 0) {
+        (void)close(s->lock);
     }
     if (s->made_dir && !s->is_committed && s->dir != NULL) {
-        (void)rmdir(s->dir);
+        (void)cero_io_rmdir(s->dir);
     }
-    for (int64_t i = 0; i < s->count; i++) {
-        cero_delete(s->changes[i].target);
-        cero_delete(s->changes[i].fresh);
-        cero_delete(s->changes[i].kept);
-    }
+    forget_changes(s);
     cero_delete(s->changes);
+    cero_delete(s->journal);
     cero_delete(s->old);
     cero_delete(s->folder);
     cero_delete(s->dir);
     cero_delete(s);
     *staging = NULL;
+}
+
+cero_status cero_staging_check(const char *dir)
+{
+    char *journal = cero_file_join(dir, JOURNAL);
+
+    if (journal == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory to open %s", dir);
+    }
+    bool is_torn = exists(journal);
+    cero_delete(journal);
+    if (is_torn) {
+        return CERO_FAIL(CERO_ERR_CORRUPT,
+                         "%s may hold files of two models: an export into it is exchanging them, "
+                         "or was cut off there; once it is over, export into it again, which first "
+                         "puts the older files back (they are in %s/" OLD ")",
+                         dir, dir);
+    }
+    return CERO_OK;
 }

@@ -76,6 +76,10 @@ typedef struct cero_model_spec {
 /* Reads a config.json. Errors: IO, CORRUPT, INVALID, UNSUPPORTED, each with file:line:column. */
 CERO_NODISCARD cero_status cero_model_spec_read(const char *path, cero_model_spec *out);
 
+/* The same of `length` bytes; `path` is for messages and gives the model its name. Errors: as above, but IO. */
+CERO_NODISCARD cero_status cero_model_spec_parse(const char *path, const char *bytes, size_t length,
+                                                 cero_model_spec *out);
+
 /* A directory (its config.json), a .json file, or a built-in name (nearest named on error). */
 CERO_NODISCARD cero_status cero_model_spec_resolve(const char *dir_or_name, cero_model_spec *out);
 

@@ -231,3 +231,14 @@ cero_status cero_model_spec_read(const char *path, cero_model_spec *out)
     cero_json_destroy(&document);
     return st;
 }
+
+cero_status cero_model_spec_parse(const char *path, const char *bytes, size_t length,
+                                  cero_model_spec *out)
+{
+    cero_json_document *document = NULL;
+
+    CERO_TRY(cero_json_parse(path, bytes, length, NULL, &document));
+    cero_status st = read_root(path, cero_json_root(document), out);
+    cero_json_destroy(&document);
+    return st;
+}

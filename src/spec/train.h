@@ -180,6 +180,9 @@ typedef struct cero_train_config_params {
     const char *const *overrides; /* [override_count], borrowed for the call */
     int override_count;
     int dp_size; /* W of the batch rule; 0 means 1 */
+    const char *
+        text; /* [text_length], borrowed: read instead of the file, which `path` then only names; or NULL */
+    size_t text_length;
 } cero_train_config_params;
 
 /*

@@ -53,12 +53,17 @@ static cero_status keep_document(cero_train_config *config, cero_json_document *
     return CERO_OK;
 }
 
-static cero_status read_file(cero_train_config *config, const char *path)
+static cero_status read_file(cero_train_config *config, const cero_train_config_params *params)
 {
     cero_json_document *document = NULL;
     cero_json_options options = {.allow_comments = true};
 
-    CERO_TRY(cero_json_read(path, &options, MAX_CONFIG_BYTES, &document));
+    if (params->text != NULL) {
+        CERO_TRY(cero_json_parse(config->source, params->text, params->text_length, &options,
+                                 &document));
+    } else {
+        CERO_TRY(cero_json_read(params->path, &options, MAX_CONFIG_BYTES, &document));
+    }
     CERO_TRY(keep_document(config, document));
     CERO_TRY(cero_train_parse_root(config, cero_json_root(document)));
     return CERO_OK;
@@ -107,8 +112,8 @@ static cero_status create(const cero_train_config_params *params, cero_train_con
         return CERO_FAIL(CERO_ERR_INVALID, "a config for %d data-parallel ranks", config->dp_size);
     }
     CERO_TRY(cero_train_set_defaults(config));
-    if (params->path != NULL) {
-        CERO_TRY(read_file(config, params->path));
+    if (params->path != NULL || params->text != NULL) {
+        CERO_TRY(read_file(config, params));
     }
     for (int i = 0; i < params->override_count; i++) {
         CERO_TRY(apply_override(config, params->overrides[i]));

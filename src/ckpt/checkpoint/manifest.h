@@ -27,8 +27,9 @@ enum {
 
 /* One rank's file. */
 typedef struct cero_manifest_file {
-    const char
-        *name; /* of the folder itself; owned by the manifest, like all pointers of this header */
+    /* In the folder itself. Owned by the manifest, like all pointers here; cleanup frees names that are no views into
+     * `document`. */
+    const char *name;
     int64_t nbytes;
     int64_t header_nbytes; /* bytes before the data: 8 and the JSON */
     uint64_t header_hash;  /* of these bytes */
@@ -94,7 +95,10 @@ int64_t cero_manifest_find(const cero_manifest *manifest, const char *name);
 /* A section of a manifest that was read; NULL if absent. */
 const cero_json *cero_manifest_section_find(const cero_manifest *manifest, const char *name);
 
-/* The text of manifest.json. Errors: NOMEM, INVALID (a section is no JSON object). */
+/*
+ * The text of manifest.json, which is read back before it is handed out.
+ * Errors: NOMEM; INVALID (a section is no JSON object, or what is written would not be read again).
+ */
 CERO_NODISCARD cero_status cero_manifest_write(const cero_manifest *manifest,
                                                const cero_manifest_section *sections,
                                                int section_count, cero_text *out);
@@ -102,7 +106,7 @@ CERO_NODISCARD cero_status cero_manifest_write(const cero_manifest *manifest,
 /*
  * Reads and checks `length` bytes: hash, version, types, names of files that lie in the folder itself, ranges that
  * cover their tensor and lie in their file without touching another. `path` names it in messages. `out` is to be
- * cleaned up on success.
+ * cleaned up on success. Members of later versions are refused; sections may hold what they like.
  * Errors: CORRUPT with file, line and tensor; UNSUPPORTED for a newer version; NOMEM.
  */
 CERO_NODISCARD cero_status cero_manifest_parse(const char *path, const char *bytes, size_t length,

@@ -156,13 +156,11 @@ static cero_status find_type(const char *path, const char *descr, cero_token_typ
 }
 
 /* Finds the literal behind magic, version and length. */
-static cero_status open_head(const char *path, const cero_file_map *map, reader *r)
+static cero_status open_head(const char *path, const unsigned char *p, size_t size, reader *r)
 {
-    const unsigned char *p = map->data;
-    if (map->length < 12 || memcmp(p, "\x93NUMPY", 6) != 0) {
+    if (size < 12 || memcmp(p, "\x93NUMPY", 6) != 0) {
         return CERO_FAIL(CERO_ERR_CORRUPT,
-                         "reading %s: it does not begin as a .npy file (%zu bytes)", path,
-                         map->length);
+                         "reading %s: it does not begin as a .npy file (%zu bytes)", path, size);
     }
     if (p[6] < 1 || p[6] > 3 || p[7] != 0) {
         return CERO_FAIL(CERO_ERR_UNSUPPORTED,
@@ -174,32 +172,38 @@ static cero_status open_head(const char *path, const cero_file_map *map, reader 
     if (p[6] != 1) {
         length |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
     }
-    if (length > HEAD_MAX || length > map->length - begin) {
+    if (length > HEAD_MAX || length > size - begin) {
         return CERO_FAIL(CERO_ERR_CORRUPT,
                          "reading %s: the head has %zu bytes in a file of %zu bytes", path, length,
-                         map->length);
+                         size);
     }
     *r = (reader){.path = path, .text = (const char *)p, .at = begin, .end = begin + length};
     return CERO_OK;
 }
 
-cero_status cero_token_source_npy(const char *path, cero_token_source *source)
+cero_status cero_token_npy_parse(const char *path, const unsigned char *bytes, size_t length,
+                                 cero_token_source *source)
 {
     reader r = {0};
     npy_head head = {0};
-    CERO_TRY(cero_token_source_map(path, source));
-    CERO_TRY(open_head(path, &source->map, &r));
+    CERO_TRY(open_head(path, bytes, length, &r));
     CERO_TRY(read_literal(&r, &head));
     CERO_TRY(find_type(path, head.descr, &source->type));
     int64_t width = cero_token_type_width(source->type);
-    int64_t bytes = (int64_t)(source->map.length - r.end);
-    if (bytes % width != 0 || bytes / width != head.count) {
+    int64_t nbytes = (int64_t)(length - r.end);
+    if (nbytes % width != 0 || nbytes / width != head.count) {
         return CERO_FAIL(CERO_ERR_CORRUPT,
                          "reading %s: %lld bytes of ids found, %lld ids of %lld bytes expected",
-                         path, (long long)bytes, (long long)head.count, (long long)width);
+                         path, (long long)nbytes, (long long)head.count, (long long)width);
     }
     source->offset = (int64_t)r.end;
-    source->data = source->map.data + r.end;
+    source->data = bytes + r.end;
     source->count = head.count;
     return CERO_OK;
+}
+
+cero_status cero_token_source_npy(const char *path, cero_token_source *source)
+{
+    CERO_TRY(cero_token_source_map(path, source));
+    return cero_token_npy_parse(path, source->map.data, source->map.length, source);
 }

@@ -110,12 +110,12 @@ static cero_status read_idx_type(const char *path, int code, cero_token_type *ty
     return CERO_OK;
 }
 
-static cero_status read_idx_head(const char *path, const cero_file_map *map, idx_head *head)
+static cero_status read_idx_head(const char *path, const unsigned char *p, size_t length,
+                                 idx_head *head)
 {
-    const unsigned char *p = map->data;
-    if (map->length < IDX_HEAD) {
+    if (length < IDX_HEAD) {
         return CERO_FAIL(CERO_ERR_CORRUPT, "reading %s: %zu bytes found, the head alone has %d",
-                         path, map->length, IDX_HEAD);
+                         path, length, IDX_HEAD);
     }
     if (memcmp(p, idx_magic, sizeof(idx_magic)) != 0) {
         return CERO_FAIL(CERO_ERR_CORRUPT,
@@ -129,7 +129,7 @@ static cero_status read_idx_head(const char *path, const cero_file_map *map, idx
     CERO_TRY(read_idx_type(path, p[17], &head->type));
     head->sequences = load_i64(p + 18);
     head->documents = load_i64(p + 26);
-    int64_t room = (int64_t)map->length - IDX_HEAD;
+    int64_t room = (int64_t)length - IDX_HEAD;
     bool is_sane = head->sequences >= 0 && head->sequences <= room / 12 && head->documents >= 1 &&
                    head->documents <= room / 8;
     int64_t need = is_sane ? 12 * head->sequences + 8 * head->documents : 0;
@@ -139,7 +139,7 @@ static cero_status read_idx_head(const char *path, const cero_file_map *map, idx
             CERO_ERR_CORRUPT,
             "reading %s: %lld sequences and %lld document entries do not fit a file of "
             "%zu bytes",
-            path, (long long)head->sequences, (long long)head->documents, map->length);
+            path, (long long)head->sequences, (long long)head->documents, length);
     }
     return CERO_OK;
 }
@@ -190,18 +190,22 @@ static cero_status check_documents(const char *path, const unsigned char *data,
     return CERO_OK;
 }
 
+cero_status cero_token_idx_parse(const char *path, const unsigned char *bytes, size_t length,
+                                 cero_token_type *type, int64_t *bin_bytes)
+{
+    idx_head head = {.type = CERO_TOKEN_U16};
+    CERO_TRY(read_idx_head(path, bytes, length, &head));
+    CERO_TRY(check_sequences(path, bytes, &head, bin_bytes));
+    CERO_TRY(check_documents(path, bytes, &head));
+    *type = head.type;
+    return CERO_OK;
+}
+
 static cero_status read_idx(const char *path, cero_token_type *type, int64_t *bytes)
 {
-    cero_status st = CERO_OK;
     cero_file_map map = {0};
-    idx_head head = {.type = CERO_TOKEN_U16};
-    CERO_TRY_GOTO(cero_file_map_open(path, &map), out);
-    CERO_TRY_GOTO(read_idx_head(path, &map, &head), out);
-    CERO_TRY_GOTO(check_sequences(path, map.data, &head, bytes), out);
-    CERO_TRY_GOTO(check_documents(path, map.data, &head), out);
-    *type = head.type;
-
-out:
+    CERO_TRY(cero_file_map_open(path, &map));
+    cero_status st = cero_token_idx_parse(path, map.data, map.length, type, bytes);
     cero_file_map_close(&map);
     return st;
 }

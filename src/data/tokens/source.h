@@ -49,6 +49,21 @@ CERO_NODISCARD cero_status cero_token_source_raw(const char *path, cero_token_ty
 
 CERO_NODISCARD cero_status cero_token_source_npy(const char *path, cero_token_source *source);
 
+/*
+ * What the bytes of an .idx say: the type of the ids and how many bytes of them the .bin must have. `path` is for
+ * messages. Errors: CORRUPT with place, found and expected.
+ */
+CERO_NODISCARD cero_status cero_token_idx_parse(const char *path, const unsigned char *bytes,
+                                                size_t length, cero_token_type *type,
+                                                int64_t *bin_bytes);
+
+/*
+ * Sets type, offset, data (a view into the bytes) and count of `source` by the bytes of a .npy. `path` is for
+ * messages. Errors: CORRUPT, UNSUPPORTED.
+ */
+CERO_NODISCARD cero_status cero_token_npy_parse(const char *path, const unsigned char *bytes,
+                                                size_t length, cero_token_source *source);
+
 /* A text file or a directory of them, tokenized now or found in the cache. */
 CERO_NODISCARD cero_status cero_token_source_text(const char *path,
                                                   const cero_token_stream_params *params,

@@ -289,7 +289,7 @@ static void test_every_failing_call(void **state)
 {
     (void)state;
     static const char *const calls[] = {"mkdir", "open",   "write", "fsync",
-                                        "close", "rename", "read"};
+                                        "close", "rename", "read",  "unlink"};
     cero_model_spec g = models_gpt2();
     cero_model_spec l = models_llama();
 
