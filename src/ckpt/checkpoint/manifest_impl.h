@@ -11,7 +11,7 @@ enum {
     CERO_MANIFEST_HASH_DIGITS = 16,
     /* "xxh3":" and the digits and "} with the end of the line */
     CERO_MANIFEST_TAIL = 8 + CERO_MANIFEST_HASH_DIGITS + 3,
-    CERO_MANIFEST_MAX_BLOCK = 1 << 30
+    CERO_MANIFEST_MAX_BLOCK = 1 << 26
 };
 
 /* The last line for the bytes before it; `text` holds CERO_MANIFEST_TAIL + 1. Returns text. */

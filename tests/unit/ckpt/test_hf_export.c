@@ -179,6 +179,19 @@ static void test_generation_config(void **state)
     assert_string_equal(bytes, "{\n  \"_from_model_config\": true,\n  \"bos_token_id\": 1,\n"
                                "  \"eos_token_id\": [2, 3]\n}\n");
     cero_delete(bytes);
+    // One that came with the model is kept as it is, but is no tokenizer.
+    const char *from = files_in(dir, "from");
+    params.tokenizer_dir = from;
+    assert_ok(cero_file_make_dir(from));
+    files_write(files_in(from, "generation_config.json"), "{\"top_k\": 5}", 12);
+    assert_fails(cero_hf_export(dir, &params, NULL), CERO_ERR_IO, "no file of a tokenizer");
+    files_write(files_in(from, "tokenizer.json"), "{}", 2);
+    files_write(files_in(from, "chat_template.jinja"), "{{ }}", 5);
+    assert_ok(cero_hf_export(dir, &params, NULL));
+    assert_ok(cero_file_read(files_in(dir, "generation_config.json"), 1000, &bytes, &n));
+    assert_string_equal(bytes, "{\"top_k\": 5}");
+    cero_delete(bytes);
+    assert_int_equal(cero_file_stat(files_in(dir, "chat_template.jinja"), NULL), CERO_FILE_REGULAR);
 }
 
 /* A source with one value replaced. */

@@ -220,7 +220,7 @@ static const struct {
     {"\"run\":\"" RUN "\"", "\"run\":7", "run: expected a string, found a number"},
     {"\"run\":\"" RUN "\",", "", "the member \"run\" is missing"},
     {"\"block_nbytes\":16", "\"block_nbytes\":0", "block_nbytes: expected a whole number from 4"},
-    {"\"block_nbytes\":16", "\"block_nbytes\":1073741828", "from 4 to 1073741824"},
+    {"\"block_nbytes\":16", "\"block_nbytes\":67108868", "from 4 to 67108864"},
     {"\"block_nbytes\":16", "\"block_nbytes\":18", "multiple of 4, found 18"},
     {"\"block_nbytes\":16", "\"block_nbytes\":12",
      "tensor \"wte \"quoted\"\": 3 hashes for elements 0 to 10, expected 4"},
