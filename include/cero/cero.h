@@ -349,30 +349,48 @@ CERO_API const void *cero_engine_param_data(const cero_engine *engine, int64_t i
 CERO_API void *cero_engine_param_grad(const cero_engine *engine, int64_t i);
 
 /*
- * Writes weights, moments and counters to `dir`/`tag`; tag NULL: "step-00000012" by the steps done. A reader finds
- * the whole checkpoint or none; the file `dir`/latest names it when it is complete. All engines can save and load;
+ * Writes weights, moments and counters to the folder `dir`/`tag`; tag NULL: "step-00000012" by the steps done. Every
+ * rank writes its part, into a folder that all ranks see; the checkpoint appears as a whole when all of it is on the
+ * disk, in place of one of the same tag, and `dir`/latest then names it for people. All engines can save and load;
  * what is saved at one stage on one number of ranks can be loaded at any other.
  *
+ * What fails leaves the engine and the checkpoints in `dir` as they were. One job at a time saves to a `dir`.
+ *
  * Collective: over the world.
- * Errors:     INVALID (in the middle of a step; ranks give different names), IO, NOMEM, COMM, REMOTE.
+ * Errors:     INVALID (in the middle of a step; ranks give different names; another process saves to `dir`), IO
+ *             (with the bytes needed and free, when they do not fit), NOMEM, COMM, REMOTE.
  */
 CERO_API CERO_NODISCARD cero_status cero_engine_save(cero_engine *engine, const char *dir,
                                                      const char *tag);
 
 /*
- * Sets weights, moments and counters to those of `dir`/`tag`; tag NULL: what `dir`/latest names. stats gets step,
- * applied, skipped and loss_scale; may be NULL.
+ * Sets weights, moments and counters to those of `dir`/`tag`; tag NULL: of the newest checkpoint in `dir`, by its
+ * step, that verifies: each newer one that does not is named in the log with the reason. Every byte that is read is
+ * verified. stats gets step, applied, skipped and loss_scale; may be NULL.
  *
  * Collective: over the world.
- * Errors:     INVALID (another model or optimizer; in the middle of a step), CORRUPT, IO (also when nothing is
- *             there), with the engine as before; COMM, REMOTE and failures to read a part, which poison it.
+ * Errors:     INVALID (another model or optimizer, with all tensors that differ; in the middle of a step), CORRUPT
+ *             (nothing verifies), IO (nothing is there). The engine is as before, unless contents turned out wrong
+ *             and there was no older checkpoint to take: then it is poisoned. COMM, REMOTE.
  */
 CERO_API CERO_NODISCARD cero_status cero_engine_load(cero_engine *engine, const char *dir,
                                                      const char *tag, cero_step_stats *stats);
 
 /*
- * Loads what `dir`/latest names, or leaves the engine and *stats alone, with a line in the log, when there is no
- * checkpoint: for a program that is started again and again by the same command.
+ * Sets the weights to those of `dir`/`tag` (NULL as above), for a new run: moments become zero, and counters those of
+ * an engine that took no step. The optimizer may be another one. With is_partial, parameters that the checkpoint
+ * has not, or in another shape, keep their values, and what it has besides is left; the log names both.
+ *
+ * Collective: over the world.
+ * Errors:     those of cero_engine_load.
+ */
+CERO_API CERO_NODISCARD cero_status cero_engine_load_weights(cero_engine *engine, const char *dir,
+                                                             const char *tag, bool is_partial);
+
+/*
+ * Loads the newest checkpoint in `dir` that verifies, or leaves the engine and *stats alone, with a line in the log,
+ * when there is none: for a program that is started again and again by the same command. Checkpoints of which none
+ * verifies are an error.
  *
  * Collective: over the world.
  * Errors:     those of cero_engine_load.

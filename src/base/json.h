@@ -12,6 +12,7 @@
 #define CERO_BASE_JSON_H
 
 #include "base/status.h"
+#include "base/text.h"
 
 typedef enum cero_json_type {
     CERO_JSON_NULL = 0,
@@ -72,6 +73,13 @@ const cero_json *cero_json_find(const cero_json *object, const char *key);
  * Errors: INVALID with the place.
  */
 CERO_NODISCARD cero_status cero_json_int(const cero_json *value, int64_t *out);
+
+/*
+ * Appends a value as JSON without spaces: strings quoted anew, numbers by their text; members in the order of the
+ * file, or sorted by key.
+ * Errors: NOMEM.
+ */
+CERO_NODISCARD cero_status cero_json_write(const cero_json *value, bool is_sorted, cero_text *out);
 
 /* "null", "true or false", "a number", "a string", "a list", "an object". */
 const char *cero_json_type_name(cero_json_type type);

@@ -112,8 +112,13 @@ bool cero_cli_has_color(const cero_cli *cli, int fd);
 /* Writes a finished text to stdout. Errors: NOMEM, IO. */
 CERO_NODISCARD cero_status cero_cli_print(const cero_text *text);
 
-/* The commands, each in cmd_<name>.c. */
+/* The commands, each in cmd_<name>.c, those of two words in a folder. */
 extern const cero_command cero_command_bench;
+extern const cero_command cero_command_ckpt_export;
+extern const cero_command cero_command_ckpt_hash;
+extern const cero_command cero_command_ckpt_ls;
+extern const cero_command cero_command_ckpt_show;
+extern const cero_command cero_command_ckpt_verify;
 extern const cero_command cero_command_info;
 extern const cero_command cero_command_generate;
 extern const cero_command cero_command_inspect;

@@ -3,6 +3,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "ckpt/foreign.h"
+#include "cli/ckpt/ckpt.h"
 #include "cli/inspect.h"
 
 #include <string.h>
@@ -37,6 +39,32 @@ static bool ends_with(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
+/* Of a file that tells about its directory. */
+static cero_status inspect_parent(cero_cli *cli, const cero_inspect_values *values,
+                                  const char *path, cero_inspect_function inspect, cero_text *out)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash == NULL ? cero_strdup(".")
+                              : cero_strndup(path, (size_t)(slash - path) + (slash == path));
+
+    CERO_CHECK(dir != NULL, CERO_ERR_NOMEM, "no memory for the directory of %s", path);
+    cero_status st = inspect(cli, values, dir, out);
+    cero_delete(dir);
+    return st;
+}
+
+static cero_status inspect_index(cero_cli *cli, const cero_inspect_values *values, const char *path,
+                                 cero_text *out)
+{
+    return inspect_parent(cli, values, path, cero_inspect_weights, out);
+}
+
+static cero_status inspect_manifest(cero_cli *cli, const cero_inspect_values *values,
+                                    const char *path, cero_text *out)
+{
+    return inspect_parent(cli, values, path, cero_inspect_checkpoint, out);
+}
+
 /* What a .json file is, by the keys that only one kind has. */
 static cero_status sniff_json(const char *path, cero_inspect_function *out)
 {
@@ -48,10 +76,18 @@ static cero_status sniff_json(const char *path, cero_inspect_function *out)
         {"architectures", cero_inspect_model},
         {"pre_tokenizer", cero_inspect_tokenizer},
         {"added_tokens", cero_inspect_tokenizer},
+        {"weight_map", inspect_index},
+        {"block_nbytes", inspect_manifest},
         {"train_batch_size", cero_inspect_config},
         {"train_micro_batch_size_per_gpu", cero_inspect_config},
         {"optimizer", cero_inspect_config},
         {"zero_optimization", cero_inspect_config},
+        {"gradient_accumulation_steps", cero_inspect_config},
+        {"gradient_clipping", cero_inspect_config},
+        {"scheduler", cero_inspect_config},
+        {"bf16", cero_inspect_config},
+        {"fp16", cero_inspect_config},
+        {"checkpoint", cero_inspect_config},
         {"cero", cero_inspect_config},
     };
     cero_json_document *document = NULL;
@@ -98,6 +134,9 @@ static cero_status inspect_file(cero_cli *cli, const cero_inspect_values *values
     if (inspect == NULL && ends_with(path, ".json")) {
         CERO_TRY(sniff_json(path, &inspect));
     }
+    if (inspect == NULL || inspect == cero_inspect_tokens) {
+        CERO_TRY(cero_foreign_check(path));
+    }
     if (inspect == NULL) {
         return CERO_FAIL(CERO_ERR_UNSUPPORTED,
                          "%s: neither name nor contents are of a kind that is known; "
@@ -129,7 +168,7 @@ out:
     return st;
 }
 
-/* A model directory, a run directory, or a directory with some of their files. */
+/* A checkpoint, a model directory, a run directory, or a directory with some of their files. */
 static cero_status inspect_dir(cero_cli *cli, const cero_inspect_values *values, const char *path,
                                cero_text *out)
 {
@@ -146,7 +185,11 @@ static cero_status inspect_dir(cero_cli *cli, const cero_inspect_values *values,
     };
     int found = 0;
     int weights = 0;
+    bool has_checkpoints = false;
 
+    if (cero_ckpt_is_one(path)) {
+        return cero_inspect_checkpoint(cli, values, path, out);
+    }
     for (size_t i = 0; i < CERO_COUNT_OF(members); i++) {
         bool is_weights = members[i].inspect == cero_inspect_weights;
         if (is_weights && weights > 0) {
@@ -155,10 +198,17 @@ static cero_status inspect_dir(cero_cli *cli, const cero_inspect_values *values,
         CERO_TRY(inspect_member(cli, values, path, members[i].name, members[i].inspect,
                                 members[i].takes_dir, out, is_weights ? &weights : &found));
     }
+    CERO_TRY(cero_ckpt_has_some(path, &has_checkpoints));
+    if (has_checkpoints) {
+        found++;
+        CERO_TRY(cero_inspect_checkpoints(cli, values, path, out));
+    }
     if (found + weights == 0) {
+        CERO_TRY(cero_foreign_check(path));
         return CERO_FAIL(CERO_ERR_INVALID,
                          "%s: the directory holds none of config.json, model.safetensors, "
-                         "model.safetensors.index.json, tokenizer.json, metrics.jsonl",
+                         "model.safetensors.index.json, tokenizer.json, metrics.jsonl, and no "
+                         "checkpoints",
                          path);
     }
     return CERO_OK;
@@ -205,10 +255,13 @@ const cero_command cero_command_inspect = {
     .details = "Kinds:\n"
                "  metrics.jsonl    the numbers of a run, with a chart of one of them\n"
                "  *.safetensors    every tensor with its dtype, shape and bytes\n"
+               "  *.safetensors.index.json   the weights of its directory as a sum\n"
                "  config.json      a model description of Hugging Face\n"
                "  tokenizer.json   a tokenizer\n"
                "  ds_config.json   a training config, as it takes effect\n"
                "  *.bin, *.idx, *.u16, *.u32, *.npy   tokens\n"
+               "  a checkpoint     its directory or manifest.json, as `cero ckpt show`\n"
+               "  checkpoints      a folder of them, as `cero ckpt ls`\n"
                "  a directory      those of the above that are in it, weights as a sum",
     .options = options,
     .operands = {.name = "FILE|DIR…", .min = 1, .offset = offsetof(cero_inspect_values, files)},

@@ -40,6 +40,15 @@ CERO_NODISCARD cero_status cero_inspect_weights(cero_cli *cli, const cero_inspec
 CERO_NODISCARD cero_status cero_inspect_tokens(cero_cli *cli, const cero_inspect_values *values,
                                                const char *path, cero_text *out);
 
+/* A checkpoint's directory: what its manifest says. */
+CERO_NODISCARD cero_status cero_inspect_checkpoint(cero_cli *cli, const cero_inspect_values *values,
+                                                   const char *path, cero_text *out);
+
+/* A directory with checkpoints in it or in its checkpoints/: the table of them. */
+CERO_NODISCARD cero_status cero_inspect_checkpoints(cero_cli *cli,
+                                                    const cero_inspect_values *values,
+                                                    const char *path, cero_text *out);
+
 /* A ds_config.json: the effective config. */
 CERO_NODISCARD cero_status cero_inspect_config(cero_cli *cli, const cero_inspect_values *values,
                                                const char *path, cero_text *out);

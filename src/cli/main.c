@@ -14,13 +14,10 @@
 
 static const cero_command *const commands[] = {
     &cero_command_train, // in the order of the overview
-    &cero_command_launch,
-    &cero_command_generate,
-    &cero_command_plan,
-    &cero_command_tokenize,
-    &cero_command_tokenizer_train,
-    &cero_command_inspect,
-    &cero_command_bench,
+    &cero_command_launch,      &cero_command_generate,        &cero_command_plan,
+    &cero_command_tokenize,    &cero_command_tokenizer_train, &cero_command_ckpt_ls,
+    &cero_command_ckpt_show,   &cero_command_ckpt_verify,     &cero_command_ckpt_hash,
+    &cero_command_ckpt_export, &cero_command_inspect,         &cero_command_bench,
     &cero_command_info,
 };
 

@@ -128,27 +128,52 @@ void cero_engine_set_counters(cero_engine *engine, const cero_engine_counters *c
 CERO_NODISCARD cero_status cero_engine_can_checkpoint(const cero_engine *engine);
 int cero_engine_moment_count(const cero_engine *engine, int64_t i);
 const char *cero_engine_moment_name(const cero_engine *engine, int moment);
-void cero_engine_held_moment(const cero_engine *engine, int64_t i, int64_t *begin, int64_t *n);
-CERO_NODISCARD cero_status cero_engine_set_moment(cero_engine *engine, int64_t i, int moment,
-                                                  int64_t begin, int64_t n, const float *values);
 CERO_NODISCARD cero_status cero_engine_get_moment(cero_engine *engine, int64_t i, int moment,
                                                   int64_t begin, int64_t n, float *values);
 
 /*
  * The part of a checkpoint that this rank writes: elements begin .. begin + n of a parameter (moment -1: its weights,
  * the master where there is one), which no other rank has. Values are a view into the engine's memory or `room`
- * ([n]) filled; they stand still between steps. Not collective.
+ * ([n]) filled; they stand still between steps. Not collective; values may be asked for on any thread.
  */
 void cero_engine_own_range(const cero_engine *engine, int64_t i, int moment, int64_t *begin,
                            int64_t *n);
 const float *cero_engine_own_values(const cero_engine *engine, int64_t i, int moment, int64_t begin,
                                     int64_t n, float *room);
 
+/*
+ * Sets weights and moments from a checkpoint, as zero.h says: between begin and end each rank gives elements of what
+ * load_range says, by load_values, from load_memory where they can be read into place. What nobody gives stays.
+ */
+/* Collective: over the world. Errors: COMM, REMOTE. */
+CERO_NODISCARD cero_status cero_engine_load_begin(cero_engine *engine);
+/* Not collective, like the next two. */
+void cero_engine_load_range(const cero_engine *engine, int64_t i, int moment, int64_t *begin,
+                            int64_t *n);
+float *cero_engine_load_memory(const cero_engine *engine, int64_t i, int moment, int64_t begin);
+void cero_engine_load_values(cero_engine *engine, int64_t i, int moment, int64_t begin, int64_t n,
+                             const float *values);
+/* `room` ([numel]) is for values on their way. Collective: over the world. Errors: COMM, REMOTE. */
+CERO_NODISCARD cero_status cero_engine_load_end(cero_engine *engine, float *room, int64_t numel);
+
+/* Moments, and counters, become those of a new run. Not collective; all ranks do the same. */
+void cero_engine_clear_moments(cero_engine *engine);
+void cero_engine_clear_counters(cero_engine *engine);
+
+/*
+ * The run that checkpoints of this engine belong to, 32 hexadecimal digits that are the same on all ranks; empty
+ * until it is set, by the first save or by a checkpoint that was loaded. Not collective.
+ */
+const char *cero_engine_run(const cero_engine *engine);
+void cero_engine_set_run(cero_engine *engine, const char *run);
+
 /* After a failure that left the engine neither as it was nor as it should be. Not collective. */
 void cero_engine_poison(cero_engine *engine);
 
-/* The world. Not collective. */
+/* The world, what it is made on, and the config; borrowed. Not collective. */
 cero_comm *cero_engine_comm(const cero_engine *engine);
+cero_context *cero_engine_context(const cero_engine *engine);
+const cero_config *cero_engine_config(const cero_engine *engine);
 
 /* Stage, order of sums, bytes per step. Not collective. */
 void cero_engine_zero_summary(const cero_engine *engine, cero_zero_summary *out);

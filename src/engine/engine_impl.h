@@ -10,6 +10,10 @@
 #include "zero/external.h"
 #include "zero/schedule.h"
 
+enum {
+    CERO_ENGINE_RUN = 33 /* 32 hexadecimal digits and the end */
+};
+
 /* A compiled graph; parameters come from zero. */
 typedef struct cero_engine_compiled {
     cero_graph *graph; /* owned, like the next two */
@@ -54,7 +58,8 @@ struct cero_engine {
     cero_zero *zero;                /* owned */
     void *arena;                    /* owned, shared by the programs */
     cero_engine_plan plan;
-    int64_t step; /* steps begun */
+    int64_t step;              /* steps begun */
+    char run[CERO_ENGINE_RUN]; /* empty: not set */
     bool is_poisoned;
 };
 

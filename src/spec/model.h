@@ -9,6 +9,7 @@
 #ifndef CERO_SPEC_MODEL_H
 #define CERO_SPEC_MODEL_H
 
+#include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -79,6 +80,9 @@ CERO_NODISCARD cero_status cero_model_spec_read(const char *path, cero_model_spe
 /* The same of `length` bytes; `path` is for messages and gives the model its name. Errors: as above, but IO. */
 CERO_NODISCARD cero_status cero_model_spec_parse(const char *path, const char *bytes, size_t length,
                                                  cero_model_spec *out);
+/* The same of an object that was parsed. Errors: INVALID, UNSUPPORTED. */
+CERO_NODISCARD cero_status cero_model_spec_read_json(const char *path, const cero_json *root,
+                                                     cero_model_spec *out);
 
 /* A directory (its config.json), a .json file, or a built-in name (nearest named on error). */
 CERO_NODISCARD cero_status cero_model_spec_resolve(const char *dir_or_name, cero_model_spec *out);

@@ -164,7 +164,9 @@ static void fill_derived(cero_model_spec *s)
 {
     s->kv_heads = s->kv_heads == 0 ? s->heads : s->kv_heads;
     s->head_dim = s->head_dim == 0 ? s->hidden / s->heads : s->head_dim;
-    s->inner = s->inner == 0 ? 4 * s->hidden : s->inner;
+    if (s->inner == 0 && !cero_mul_i64(4, s->hidden, &s->inner)) {
+        s->inner = INT64_MAX; // the check refuses the hidden size first
+    }
     // transformers writes its default 50256 also for small vocabularies, where it never occurs.
     if (s->arch == CERO_ARCH_GPT2 && s->vocab_size <= 50256) {
         s->bos_token_id = s->bos_token_id == 50256 ? -1 : s->bos_token_id;
@@ -193,7 +195,7 @@ static void set_name(const char *path, cero_model_spec *spec)
     (void)snprintf(spec->name, sizeof(spec->name), "%.*s", (int)(end - start), start);
 }
 
-static cero_status read_root(const char *path, const cero_json *root, cero_model_spec *out)
+cero_status cero_model_spec_read_json(const char *path, const cero_json *root, cero_model_spec *out)
 {
     cero_arch arch = CERO_ARCH_GPT2;
 
@@ -227,7 +229,7 @@ cero_status cero_model_spec_read(const char *path, cero_model_spec *out)
     cero_json_document *document = NULL;
 
     CERO_TRY(cero_json_read(path, NULL, 16 << 20, &document));
-    cero_status st = read_root(path, cero_json_root(document), out);
+    cero_status st = cero_model_spec_read_json(path, cero_json_root(document), out);
     cero_json_destroy(&document);
     return st;
 }
@@ -238,7 +240,7 @@ cero_status cero_model_spec_parse(const char *path, const char *bytes, size_t le
     cero_json_document *document = NULL;
 
     CERO_TRY(cero_json_parse(path, bytes, length, NULL, &document));
-    cero_status st = read_root(path, cero_json_root(document), out);
+    cero_status st = cero_model_spec_read_json(path, cero_json_root(document), out);
     cero_json_destroy(&document);
     return st;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The setter and getter of moments and counters, beside those of weights: what checkpoints keep. */
+/* Moments and counters, beside weights what checkpoints keep: what there is, and the getters and setters. */
 #include "zero/zero_impl.h"
 
 #include <string.h>
 
-static float *moment_memory(const cero_zero *zero, int moment)
+float *cero_zero_moment_memory(const cero_zero *zero, int moment)
 {
     return moment == 0 ? zero->exp_avg : zero->exp_avg_sq;
 }
@@ -23,16 +23,6 @@ const char *cero_zero_moment_name(const cero_zero *zero, int moment)
     return cero_optim_moment_name(&zero->spec->optimizer, moment);
 }
 
-void cero_zero_held_moment(const cero_zero *zero, int64_t param, int64_t *begin, int64_t *n)
-{
-    const cero_zero_param *p = &zero->layout.params[param];
-    int64_t first = cero_zero_param_begin(&zero->layout, p);
-    cero_zero_cut cut = cero_zero_intersect(cero_zero_held_state(zero, p->unit), first, p->numel);
-
-    *begin = cut.begin - first;
-    *n = cero_zero_moment_count(zero, param) > 0 ? cut.n : 0;
-}
-
 static cero_status check(const cero_zero *zero, int64_t param, int moment, int64_t begin, int64_t n)
 {
     CERO_TRY(cero_zero_check_range(zero, param, begin, n));
@@ -42,17 +32,11 @@ static cero_status check(const cero_zero *zero, int64_t param, int moment, int64
     return CERO_OK;
 }
 
-cero_status cero_zero_set_moment(cero_zero *zero, int64_t param, int moment, int64_t begin,
-                                 int64_t n, const float *values)
+void cero_zero_clear_moments(cero_zero *zero)
 {
-    CERO_TRY(check(zero, param, moment, begin, n));
-    const cero_zero_param *p = &zero->layout.params[param];
-    int64_t first = cero_zero_param_begin(&zero->layout, p) + begin;
-    cero_zero_cut cut = cero_zero_intersect(cero_zero_held_state(zero, p->unit), first, n);
-
-    memcpy(moment_memory(zero, moment) + cut.at, values + (cut.begin - first),
-           (size_t)cut.n * sizeof(float));
-    return CERO_OK;
+    for (int m = 0; m < zero->moment_count; m++) {
+        memset(cero_zero_moment_memory(zero, m), 0, (size_t)zero->state_numel * sizeof(float));
+    }
 }
 
 cero_status cero_zero_get_moment(cero_zero *zero, int64_t param, int moment, int64_t begin,
@@ -63,7 +47,7 @@ cero_status cero_zero_get_moment(cero_zero *zero, int64_t param, int moment, int
     int64_t first = cero_zero_param_begin(&zero->layout, p) + begin;
     cero_zero_cut cut = cero_zero_intersect(cero_zero_held_state(zero, p->unit), first, n);
 
-    memcpy(values + (cut.begin - first), moment_memory(zero, moment) + cut.at,
+    memcpy(values + (cut.begin - first), cero_zero_moment_memory(zero, moment) + cut.at,
            (size_t)cut.n * sizeof(float));
     return zero->stage == 0
                ? CERO_OK
@@ -92,4 +76,12 @@ void cero_zero_set_counters(cero_zero *zero, const cero_zero_counters *counters)
     zero->scaler.iter = counters->scaler_iter;
     zero->scaler.last_overflow = counters->scaler_last_overflow;
     zero->scaler.hysteresis_left = counters->scaler_hysteresis_left;
+}
+
+void cero_zero_clear_counters(cero_zero *zero)
+{
+    zero->applied = 0;
+    zero->skipped = 0;
+    zero->skipped_in_a_row = 0;
+    cero_loss_scaler_init(&zero->scaler, &zero->spec->loss_scale);
 }

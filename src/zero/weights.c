@@ -129,19 +129,12 @@ static void run_task(value_task *task)
 
 cero_status cero_zero_init_weights(cero_zero *zero, uint64_t seed)
 {
-    size_t f32 = (size_t)zero->state_numel * sizeof(float);
-
     for (int64_t i = 0; i < zero->layout.param_count; i++) {
         value_task task = {.zero = zero, .param = &zero->layout.params[i], .seed = seed};
         cero_zero_held_param(zero, i, &task.begin, &task.n);
         run_task(&task);
     }
-    if (zero->exp_avg != NULL) {
-        memset(zero->exp_avg, 0, f32);
-    }
-    if (zero->exp_avg_sq != NULL) {
-        memset(zero->exp_avg_sq, 0, f32);
-    }
+    cero_zero_clear_moments(zero);
     return cero_zero_weights_set(zero);
 }
 

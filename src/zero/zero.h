@@ -145,22 +145,43 @@ CERO_NODISCARD cero_status cero_zero_get_param(cero_zero *zero, int64_t param, i
 /* Moments of a parameter, and the optimizer's name of one; 0 for frozen parameters. Not collective. */
 int cero_zero_moment_count(const cero_zero *zero, int64_t param);
 const char *cero_zero_moment_name(const cero_zero *zero, int moment);
-/* Elements begin .. begin + n of a parameter whose moments this rank holds. Not collective. */
-void cero_zero_held_moment(const cero_zero *zero, int64_t param, int64_t *begin, int64_t *n);
-/*
- * Writes what this rank holds of the range.
- *
- * Not collective.
- * Errors: INVALID when the range is outside the parameter, or there is no such moment.
- */
-CERO_NODISCARD cero_status cero_zero_set_moment(cero_zero *zero, int64_t param, int moment,
-                                                int64_t begin, int64_t n, const float *values);
 /*
  * Collective: over comm; all ranks get all values.
  * Errors:     INVALID as above; COMM, REMOTE.
  */
 CERO_NODISCARD cero_status cero_zero_get_moment(cero_zero *zero, int64_t param, int moment,
                                                 int64_t begin, int64_t n, float *values);
+
+/* As at the start of a run. Not collective. */
+void cero_zero_clear_moments(cero_zero *zero);
+
+/*
+ * What this rank alone writes to a checkpoint: elements begin .. begin + n of a parameter's moment; moment -1 is its
+ * weights, the master where there is one. Values are a view, or `room` ([n]) filled. They stand still between
+ * steps, also while new copies are on their way. Not collective; values may be asked for on any thread.
+ */
+void cero_zero_own_range(const cero_zero *zero, int64_t param, int moment, int64_t *begin,
+                         int64_t *n);
+const float *cero_zero_own_values(const cero_zero *zero, int64_t param, int moment, int64_t begin,
+                                  int64_t n, float *room);
+
+/*
+ * Sets states from a checkpoint. Between begin and end a rank gives, by load_values, elements of what load_range
+ * says; end brings them to the other ranks that hold them, so that together each is read once (at stage 0 by all).
+ * What nobody gives stays as it is. Where values lie as f32 they may be written to load_memory directly, for a
+ * whole range, and are given from there.
+ */
+/* Collective: over comm. Errors: COMM, REMOTE. */
+CERO_NODISCARD cero_status cero_zero_load_begin(cero_zero *zero);
+/* Not collective, like the next two. */
+void cero_zero_load_range(const cero_zero *zero, int64_t param, int moment, int64_t *begin,
+                          int64_t *n);
+/* Of element `begin` and on; NULL: they are kept in another dtype. */
+float *cero_zero_load_memory(const cero_zero *zero, int64_t param, int moment, int64_t begin);
+void cero_zero_load_values(cero_zero *zero, int64_t param, int moment, int64_t begin, int64_t n,
+                           const float *values);
+/* `room` ([numel]) is for values on their way. Collective: over comm. Errors: COMM, REMOTE. */
+CERO_NODISCARD cero_status cero_zero_load_end(cero_zero *zero, float *room, int64_t numel);
 
 /* What a later step depends on besides weights and moments. */
 typedef struct cero_zero_counters {
@@ -175,6 +196,8 @@ typedef struct cero_zero_counters {
 /* Not collective; all ranks set the same. */
 void cero_zero_get_counters(const cero_zero *zero, cero_zero_counters *out);
 void cero_zero_set_counters(cero_zero *zero, const cero_zero_counters *counters);
+/* As at the start of a run. Not collective. */
+void cero_zero_clear_counters(cero_zero *zero);
 
 /* The rooms' memory; NULL without rooms. Not collective. */
 void *cero_zero_arena(const cero_zero *zero);

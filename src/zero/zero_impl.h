@@ -162,6 +162,9 @@ bool cero_zero_is_spread(const cero_zero *zero, int64_t unit);
 CERO_NODISCARD cero_status cero_zero_check_range(const cero_zero *zero, int64_t param,
                                                  int64_t begin, int64_t n);
 
+/* Memory of a moment of all parameters: [state_numel]. */
+float *cero_zero_moment_memory(const cero_zero *zero, int moment);
+
 /*
  * Completes values, of elements first .. first + n of a range: every owner gives what it wrote there to all.
  * Collective.

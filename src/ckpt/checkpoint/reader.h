@@ -41,20 +41,51 @@ CERO_NODISCARD cero_status cero_reader_check_file(cero_reader *reader, int64_t f
 /* Called now and then while a long verification runs; may be NULL. */
 typedef void (*cero_reader_progress)(void *context, int64_t nbytes_done, int64_t nbytes_total);
 
-/* Everything: every file, every block. Errors: the first CORRUPT or IO found. */
+/* Everything: every file, every block, each byte once. Errors: the first CORRUPT or IO found. */
 CERO_NODISCARD cero_status cero_reader_verify(cero_reader *reader, cero_reader_progress progress,
                                               void *context);
+
+/* What is wrong with one file, or with one tensor's range in it. */
+typedef struct cero_reader_finding {
+    cero_status status;  /* CORRUPT or IO */
+    int64_t file;        /* index */
+    int64_t tensor;      /* index; -1: the file as a whole, or its header */
+    int64_t begin;       /* elements from the first damaged block to the last */
+    int64_t end;         /* of a file as a whole both are 0 */
+    int64_t bad_blocks;  /* damaged blocks of the range */
+    const char *message; /* lives for the call */
+} cero_reader_finding;
+typedef void (*cero_reader_report)(void *context, const cero_reader_finding *finding);
+
+typedef struct cero_reader_scan_params {
+    cero_reader_report report;     /* each finding, in the order of files and offsets */
+    cero_reader_progress progress; /* may be NULL */
+    void *context;                 /* of both */
+} cero_reader_scan_params;
+
+/* As cero_reader_verify, but goes on after what is damaged. *findings counts. Errors: NOMEM. */
+CERO_NODISCARD cero_status cero_reader_scan(cero_reader *reader,
+                                            const cero_reader_scan_params *params,
+                                            int64_t *findings);
 
 /*
  * A hash of what a checkpoint means, whatever the layout that wrote it: names, shapes, values and the sections
  * "engine" and "train", and nothing else. Verifies what it reads.
  */
 typedef struct cero_reader_digest {
-    uint64_t weights;
-    uint64_t moments;
-    uint64_t state; /* of the sections */
-    uint64_t all;
+    uint64_t weights; /* tensors whose name does not begin with "optim." */
+    uint64_t moments; /* the others */
+    uint64_t state;   /* of the sections */
+    uint64_t all;     /* of the three */
 } cero_reader_digest;
 CERO_NODISCARD cero_status cero_reader_hash(cero_reader *reader, cero_reader_digest *out);
+
+/* A tensor's own: XXH3 of its values in C order. */
+typedef void (*cero_reader_tensor_hash)(void *context, int64_t tensor, uint64_t hash);
+
+/* The same, and calls `each` (NULL: nobody) for every tensor, by name. Errors: as cero_reader_read. */
+CERO_NODISCARD cero_status cero_reader_hash_tensors(cero_reader *reader,
+                                                    cero_reader_tensor_hash each, void *context,
+                                                    cero_reader_digest *out);
 
 #endif

@@ -52,7 +52,7 @@ typedef struct cero_saver_stats {
 
 /*
  * Saves the engine as it is now. In the background it returns when the copy is taken; a save that is still under
- * way is waited for first. `sections` besides "engine" and "config" are the caller's, and read on rank 0 only.
+ * way is waited for first, and its error is this call's. `sections` besides "engine" and "config" are the caller's, and read on rank 0 only.
  * tag NULL: by the step.
  *
  * Free space is looked at before a byte is written: IO with the bytes needed and free.
