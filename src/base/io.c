@@ -160,7 +160,6 @@ int cero_io_fsync(int fd)
     return finish(rc, &(cero_io_event){.change = CERO_IO_FSYNC, .fd = fd});
 }
 
-/* The descriptor is gone whatever is returned. */
 void cero_io_start_sync(int fd, int64_t offset, int64_t nbytes)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
@@ -173,6 +172,7 @@ void cero_io_start_sync(int fd, int64_t offset, int64_t nbytes)
 #endif
 }
 
+/* The descriptor is gone whatever is returned. */
 int cero_io_close(int fd)
 {
     bool has_failed = fails("close");
