@@ -387,6 +387,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kinds),           cmocka_unit_test(test_weights_only),
         cmocka_unit_test(test_partial),         cmocka_unit_test(test_newest_that_verifies),
         cmocka_unit_test(test_check_of_caller), cmocka_unit_test(test_other_optimizer),
+        cmocka_unit_test(test_blocks),
     };
 
     return checkpoint_run(tests, CERO_COUNT_OF(tests), argc, argv);
