@@ -3,11 +3,13 @@
  * `cero train`: reads config, model and data, runs the loop, leaves metrics, log and the model. Under mpirun,
  * srun or `cero launch` it is one rank of the run: rank 0 speaks and writes what there is one of.
  *
- * SIGINT, SIGTERM and SIGUSR1 end the run after the step at hand, with the export; a second one ends at
- * once. SIGUSR1 is what mpirun and srun hand through to the ranks.
+ * SIGINT, SIGTERM and SIGUSR1 end the run after the step at hand, with a checkpoint; after SIGINT the model is
+ * exported too. A second one ends at once. SIGUSR1 is what mpirun and srun hand through to the ranks.
  */
 #include "base/file.h"
 #include "base/log.h"
+#include "ckpt/checkpoint/folder.h"
+#include "ckpt/shards.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/run_options.h"
@@ -18,6 +20,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -49,6 +52,7 @@ typedef struct train_run {
     cero_run_log *log;
     cero_progress progress;
     char seed_text[64];
+    char resume_tag[CERO_FOLDER_MAX_TAG]; /* empty: none was named */
 } train_run;
 
 static bool is_speaker(const train_run *run)
@@ -104,12 +108,12 @@ static cero_status read_model(train_run *run)
 {
     const cero_train_options *o = run->options;
 
+    // Before config.json is read: a file of weights, or a folder of another trainer, has none.
+    cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->model);
+    CERO_TRY(o->no_weights ? CERO_OK : cero_shards_look(o->model, &run->has_weights));
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, o->model);
     CERO_TRY(cero_model_spec_resolve(o->model, &run->model));
     bool is_dir = cero_file_stat(o->model, NULL) == CERO_FILE_DIRECTORY;
-    run->has_weights = is_dir && !o->no_weights &&
-                       (has_file(o->model, "model.safetensors") ||
-                        has_file(o->model, "model.safetensors.index.json"));
     if (o->tokenizer != NULL) {
         run->tokenizer_path = cero_strdup(o->tokenizer);
     } else if (is_dir && has_file(o->model, "tokenizer.json")) {
@@ -160,6 +164,84 @@ static void visit(void *context, const cero_metrics_step *step)
     }
 }
 
+static cero_resume choose_resume(const cero_train_options *o)
+{
+    static const char *const words[] = {"never", "auto", "if-present"};
+
+    for (int i = 0; o->resume != NULL && i < (int)CERO_COUNT_OF(words); i++) {
+        if (strcmp(o->resume, words[i]) == 0) {
+            return (cero_resume)i;
+        }
+    }
+    return o->resume != NULL ? CERO_RESUME_TAG : CERO_RESUME_NEVER;
+}
+
+/* A number is a step, whose checkpoint is called after it. */
+static cero_status name_checkpoint(train_run *run, const char *word)
+{
+    size_t digits = strspn(word, "0123456789");
+
+    if (word[digits] == '\0' && digits > 0 && digits < 16) {
+        (void)cero_folder_step_tag(strtoll(word, NULL, 10), run->resume_tag);
+        return CERO_OK;
+    }
+    cero_status st = cero_folder_check_tag(word);
+    (void)snprintf(run->resume_tag, sizeof(run->resume_tag), "%s", word);
+    return st == CERO_OK
+               ? CERO_OK
+               : cero_error_prefix(st, "--resume takes never, auto, if-present, a step or a tag: ");
+}
+
+/* One of --resume-without's words, which may hold several. */
+static cero_status parse_without(const char *word, cero_trainer_params *params)
+{
+    for (const char *p = word; *p != '\0';) {
+        size_t length = strcspn(p, ",");
+        if (length == 4 && memcmp(p, "data", length) == 0) {
+            params->resume_without_data = true;
+        } else if (length == 9 && memcmp(p, "optimizer", length) == 0) {
+            params->resume_without_optimizer = true;
+        } else {
+            return CERO_FAIL(CERO_ERR_INVALID,
+                             "--resume-without: '%.*s' is not one of data and optimizer",
+                             (int)length, p);
+        }
+        p += length + (p[length] == ',' ? 1 : 0);
+    }
+    return CERO_OK;
+}
+
+/* Where the run goes on, and what of it is kept. */
+static cero_status set_resume(train_run *run, cero_trainer_params *params)
+{
+    const cero_train_options *o = run->options;
+
+    cero_cli_at(run->cli, CERO_CLI_USAGE, NULL);
+    params->save_every = o->save_every;
+    params->keep = o->keep_checkpoints;
+    params->stops_on_save_error = o->on_save_error == CERO_CLI_ON_SAVE_ERROR_STOP;
+    params->init_from = o->init_from;
+    params->resume = choose_resume(o);
+    if (params->resume == CERO_RESUME_TAG) {
+        CERO_TRY(name_checkpoint(run, o->resume));
+        params->resume_tag = run->resume_tag;
+    }
+    for (int i = 0; i < o->resume_without.count; i++) {
+        CERO_TRY(parse_without(o->resume_without.word[i], params));
+    }
+    CERO_CHECK(o->resume_without.count == 0 || params->resume != CERO_RESUME_NEVER,
+               CERO_ERR_INVALID, "--resume-without is about a run that goes on: add --resume");
+    CERO_CHECK(!o->partial || o->init_from != NULL, CERO_ERR_INVALID,
+               "--partial is about --init-from, which is not given");
+    CERO_CHECK(o->init_from == NULL || params->resume == CERO_RESUME_NEVER ||
+                   params->resume == CERO_RESUME_IF_PRESENT,
+               CERO_ERR_INVALID,
+               "--init-from starts a run, and --resume %s goes on with one; give one of them, or "
+               "--resume if-present",
+               o->resume);
+    return CERO_OK;
+}
+
 static cero_status create_trainer(train_run *run)
 {
     const cero_train_options *o = run->options;
@@ -176,11 +258,13 @@ static cero_status create_trainer(train_run *run)
             o->order == CERO_CLI_ORDER_SEQUENTIAL ? CERO_SAMPLER_SEQUENTIAL : CERO_SAMPLER_SHUFFLED,
         .eval_every = o->eval_every,
         .has_weights = run->has_weights,
+        .export_shard_bytes = o->export_shard_size,
         .is_profiling = o->profile,
         .visitor = visit,
         .visitor_context = run,
     };
 
+    CERO_TRY(cero_context_agree(run->context, set_resume(run, &params)));
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
     CERO_TRY(cero_trainer_check_options(&params));
     cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->data.word[0]);
@@ -189,20 +273,46 @@ static cero_status create_trainer(train_run *run)
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
     CERO_TRY(cero_trainer_create(&params, &run->trainer));
     cero_cli_at(run->cli, CERO_CLI_CREATING, o->out);
+    return cero_trainer_claim(run->trainer);
+}
+
+/* What a failed resume is about, for its exit code: a checkpoint that is not there, or one that is. */
+static void point_at_checkpoint(train_run *run)
+{
+    char path[sizeof(run->cli->path)];
+
+    (void)snprintf(path, sizeof(path), "%.800s/checkpoints/%s", run->options->out,
+                   run->resume_tag[0] != '\0' ? run->resume_tag : "latest");
+    cero_cli_at(run->cli, CERO_CLI_READING_INPUT, path);
+}
+
+/* Weights of a run that starts, or everything of one that goes on; then its files. */
+static cero_status prepare_trainer(train_run *run)
+{
+    const cero_train_options *o = run->options;
+
+    point_at_checkpoint(run);
+    CERO_TRY(cero_trainer_resume(run->trainer));
+    cero_cli_at(run->cli, CERO_CLI_CREATING, o->out);
     CERO_TRY(cero_trainer_open_files(run->trainer));
+    if (cero_trainer_resumed_from(run->trainer) != NULL) {
+        return CERO_OK;
+    }
+    if (o->init_from != NULL) {
+        cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->init_from);
+        return cero_trainer_init_from(run->trainer, o->init_from, o->partial);
+    }
     if (run->has_weights) {
         cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->model);
-        CERO_TRY(cero_trainer_import(run->trainer, o->model));
+        return cero_trainer_import(run->trainer, o->model);
     }
     return CERO_OK;
 }
 
-static cero_status open_log(train_run *run)
+/* Again when it is known where the run goes on. */
+static void begin_progress(train_run *run)
 {
     bool is_terminal = isatty(STDERR_FILENO) != 0;
-    cero_log_level level = run->cli->common.quiet ? CERO_LOG_ERROR
-                           : is_speaker(run)      ? CERO_LOG_INFO
-                                                  : CERO_LOG_WARN;
 
     cero_progress_begin(&run->progress,
                         &(cero_progress_params){
@@ -210,9 +320,19 @@ static cero_status open_log(train_run *run)
                             .is_terminal = is_terminal,
                             .has_color = cero_cli_has_color(run->cli, STDERR_FILENO),
                             .width = is_terminal ? cero_progress_terminal_width(STDERR_FILENO) : 0,
+                            .first_step = cero_trainer_steps_done(run->trainer),
                             .total_steps = cero_trainer_steps(run->trainer),
                             .steps_per_print = cero_train_config_spec(run->config)->steps_per_print,
                         });
+}
+
+static cero_status open_log(train_run *run)
+{
+    cero_log_level level = run->cli->common.quiet ? CERO_LOG_ERROR
+                           : is_speaker(run)      ? CERO_LOG_INFO
+                                                  : CERO_LOG_WARN;
+
+    begin_progress(run);
     cero_cli_at(run->cli, CERO_CLI_CREATING, run->options->out);
     return cero_run_log_open(&(cero_run_log_params){.dir = run->options->out,
                                                     .rank = cero_context_rank(run->context),
@@ -227,6 +347,8 @@ static void summarise_data(const train_run *run, cero_text *text)
     int64_t batch = cero_engine_global_batch(cero_trainer_engine(run->trainer));
     int64_t samples = cero_trainer_epoch_samples(run->trainer);
     int64_t steps = cero_trainer_steps(run->trainer);
+    int64_t left = steps - cero_trainer_steps_done(run->trainer);
+    int64_t end = cero_trainer_position(run->trainer) + (left > 0 ? left : 0) * batch;
 
     cero_text_printf(text,
                      "data       %lld tokens, %lld samples of %lld an epoch (%lld tokens in none); "
@@ -234,10 +356,10 @@ static void summarise_data(const train_run *run, cero_text *text)
                      (long long)cero_token_stream_count(run->data), (long long)samples,
                      (long long)cero_engine_seq_len(cero_trainer_engine(run->trainer)),
                      (long long)cero_trainer_unused_tokens(run->trainer), (long long)steps,
-                     (double)steps * (double)batch / (double)samples);
-    if (steps * batch < samples) {
+                     (double)end / (double)samples);
+    if (end < samples) {
         cero_text_printf(text, "           %lld samples of the epoch are unused\n",
-                         (long long)(samples - steps * batch));
+                         (long long)(samples - end));
     }
     if (cero_token_stream_empty_documents(run->data) > 0) {
         cero_text_printf(text, "           %lld of %lld documents are empty\n",
@@ -246,17 +368,44 @@ static void summarise_data(const train_run *run, cero_text *text)
     }
 }
 
+static const char *weights_origin(const train_run *run)
+{
+    return cero_trainer_resumed_from(run->trainer) != NULL ? "weights from a checkpoint of the run"
+           : run->options->init_from != NULL               ? "weights from a checkpoint"
+           : run->has_weights                              ? "weights from the directory"
+                                                           : "initial weights";
+}
+
+static void summarise_checkpoints(const train_run *run, cero_text *text)
+{
+    const cero_train_options *o = run->options;
+    bool is_background = cero_train_config_spec(run->config)->checkpoint_background;
+
+    if (o->save_every == 0) {
+        cero_text_printf(text,
+                         "saves      none but at a signal; --save-every N makes checkpoints\n");
+        return;
+    }
+    cero_text_printf(text, "saves      every %lld steps and at the end, %s",
+                     (long long)o->save_every,
+                     is_background ? "in the background" : "while the run waits");
+    if (o->keep_checkpoints > 0) {
+        cero_text_printf(text, "; the newest %lld stay", (long long)o->keep_checkpoints);
+    }
+    cero_text_printf(text, "\n");
+}
+
 static cero_status write_summary(const train_run *run, const cero_world_facts *facts,
                                  cero_text *text)
 {
     const cero_engine *engine = cero_trainer_engine(run->trainer);
     const char *unused = cero_engine_unused_param(engine, 0);
 
-    cero_summary_model(&run->model,
-                       run->has_weights ? "weights from the directory" : "initial weights", text);
+    cero_summary_model(&run->model, weights_origin(run), text);
     cero_summary_world(facts, text);
     cero_summary_training(run->config, engine, facts->size, text);
     summarise_data(run, text);
+    summarise_checkpoints(run, text);
     cero_summary_zero(facts, text);
     cero_summary_memory(facts, text);
     cero_summary_idle_keys(facts, text);
@@ -354,21 +503,56 @@ static cero_status print_profile(const train_run *run)
     return st;
 }
 
+/* A run that is asked to leave goes on later: its checkpoint is what counts. */
+static bool leaves(const train_run *run)
+{
+    int stopped_by = cero_trainer_stopped_by(run->trainer);
+
+    return stopped_by == SIGTERM || stopped_by == SIGUSR1;
+}
+
+static void say_nothing_to_do(const train_run *run)
+{
+    int64_t done = cero_trainer_steps_done(run->trainer);
+    int64_t steps = cero_trainer_steps(run->trainer);
+
+    if (done >= steps && is_speaker(run)) {
+        cero_log(
+            CERO_LOG_INFO, "train",
+            "the run is finished: its checkpoint is of step %lld, of %lld; the model is exported",
+            (long long)done, (long long)steps);
+    }
+}
+
 static cero_status run_training(train_run *run)
 {
     cero_cli_at(run->cli, CERO_CLI_WORKING, NULL);
+    say_nothing_to_do(run);
     catch_signals();
     cero_status st = cero_trainer_run(run->trainer, &stop_signal);
     cero_progress_end(&run->progress);
     CERO_TRY(st);
-    int64_t done = cero_trainer_steps_done(run->trainer);
     int signal_number = cero_trainer_stopped_by(run->trainer);
     if (signal_number != 0 && is_speaker(run)) {
         cero_log(CERO_LOG_WARN, "train", "stopped by %s after step %lld of %lld",
-                 signal_name(signal_number), (long long)done,
+                 signal_name(signal_number), (long long)cero_trainer_steps_done(run->trainer),
                  (long long)cero_trainer_steps(run->trainer));
     }
-    return CERO_OK;
+    return leaves(run) ? CERO_OK : export_model(run);
+}
+
+/* A run without the checkpoint of its last step did not do what it was asked for, whatever else it did. */
+static cero_status check_last_save(train_run *run)
+{
+    const char *error = cero_trainer_save_error(run->trainer);
+    cero_status st = CERO_OK;
+
+    if (error != NULL && is_speaker(run)) {
+        cero_cli_at(run->cli, CERO_CLI_WORKING, NULL);
+        st = CERO_FAIL(CERO_ERR_IO, "the checkpoint of step %lld, the last, is not there: %s",
+                       (long long)cero_trainer_steps_done(run->trainer), error);
+    }
+    return cero_context_agree(run->context, st);
 }
 
 static cero_status print_config(const train_run *run)
@@ -405,10 +589,14 @@ static cero_status train(train_run *run)
     CERO_TRY(cero_context_agree(run->context, read_inputs(run)));
     CERO_TRY(create_trainer(run));
     CERO_TRY(cero_context_agree(run->context, open_log(run)));
+    CERO_TRY(prepare_trainer(run));
+    begin_progress(run);
     CERO_TRY(say_summary(run));
     CERO_TRY(run_training(run));
-    CERO_TRY(export_model(run));
-    return o->profile && is_speaker(run) ? print_profile(run) : CERO_OK;
+    if (o->profile && is_speaker(run)) {
+        CERO_TRY(print_profile(run));
+    }
+    return check_last_save(run);
 }
 
 static cero_status run_command(cero_cli *cli, void *values)
@@ -421,8 +609,7 @@ static cero_status run_command(cero_cli *cli, void *values)
     if (st != CERO_OK) {
         cero_cli_leave(cli, "train", run.context, st);
     } else {
-        int stopped_by = run.trainer != NULL ? cero_trainer_stopped_by(run.trainer) : 0;
-        cli->is_stopped = stopped_by == SIGTERM || stopped_by == SIGUSR1;
+        cli->is_stopped = run.trainer != NULL && leaves(&run);
     }
     cero_trainer_destroy(&run.trainer);
     cero_token_stream_close(&run.eval_data);
@@ -439,9 +626,10 @@ const cero_command cero_command_train = {
     .summary = "Trains a model and leaves it in Hugging Face's format",
     .usage = "--config FILE --model DIR|NAME --data PATH… --out DIR",
     .details =
-        "DIR gets metrics.jsonl (one object for each step), log/ and, at the end, model/.\n"
-        "SIGINT, SIGTERM and SIGUSR1 end the run after the step at hand, with the export; the last two "
-        "give exit code 75.",
+        "DIR gets metrics.jsonl (one object for each step), log/, checkpoints/ and, at the end, model/.\n"
+        "SIGTERM and SIGUSR1 end the run after the step at hand with a checkpoint and exit code 75; "
+        "--resume auto goes on from there.\n"
+        "SIGINT does the same and exports the model.",
     .options = cero_train_option_table,
     .values_size = sizeof(cero_train_options),
     .set_defaults = cero_train_options_set_defaults,

@@ -16,6 +16,12 @@ typedef enum cero_cli_order {
     CERO_CLI_ORDER_SEQUENTIAL = 1
 } cero_cli_order;
 
+/* Indices of --on-save-error's choices. */
+typedef enum cero_cli_on_save_error {
+    CERO_CLI_ON_SAVE_ERROR_CONTINUE = 0,
+    CERO_CLI_ON_SAVE_ERROR_STOP = 1
+} cero_cli_on_save_error;
+
 typedef struct cero_train_options {
     const char *config;    /* ds_config.json; required */
     const char *model;     /* directory, config.json or built-in name; required */
@@ -35,8 +41,16 @@ typedef struct cero_train_options {
     bool profile;
     bool no_eod;
     bool no_special;
-    bool print_config;     /* print the effective config and leave */
-    bool no_shared_memory; /* ranks of a node exchange by messages */
+    bool print_config;         /* print the effective config and leave */
+    bool no_shared_memory;     /* ranks of a node exchange by messages */
+    int64_t save_every;        /* steps; 0: never, but when a signal ends the run */
+    int64_t keep_checkpoints;  /* 0: all */
+    const char *resume;        /* never, auto, if-present, a step or a tag; NULL: never */
+    cero_words resume_without; /* "data", "optimizer", or both with a comma */
+    const char *init_from;     /* a checkpoint, a folder of them or a run; NULL: none */
+    bool partial;              /* init_from need not fit the model */
+    int on_save_error;         /* a cero_cli_on_save_error */
+    int64_t export_shard_size; /* bytes of weights in one file; 0: 5e9 */
 } cero_train_options;
 
 extern const cero_option cero_train_option_table[];

@@ -199,9 +199,9 @@ cero_status cero_tokenizer_parse(const char *name, const char *json, size_t leng
         CERO_FAIL_GOTO(fail, CERO_ERR_NOMEM, "no memory for a tokenizer of %zu bytes", length);
     }
     t->hash = XXH3_64bits(json, length);
-    CERO_TRY_GOTO(cero_bpe_state_create(&t->state), fail);
     CERO_TRY_GOTO(cero_json_parse(name, json, length, NULL, &document), fail);
     CERO_TRY_GOTO(load_root(cero_json_root(document), t), fail);
+    CERO_TRY_GOTO(cero_bpe_state_create(&t->state), fail);
     cero_json_destroy(&document);
     *out = t;
     return CERO_OK;

@@ -164,7 +164,9 @@ static void fill_derived(cero_model_spec *s)
 {
     s->kv_heads = s->kv_heads == 0 ? s->heads : s->kv_heads;
     s->head_dim = s->head_dim == 0 ? s->hidden / s->heads : s->head_dim;
-    s->inner = s->inner == 0 ? 4 * s->hidden : s->inner;
+    if (s->inner == 0 && !cero_mul_i64(4, s->hidden, &s->inner)) {
+        s->inner = INT64_MAX; // the check refuses the hidden size first
+    }
     // transformers writes its default 50256 also for small vocabularies, where it never occurs.
     if (s->arch == CERO_ARCH_GPT2 && s->vocab_size <= 50256) {
         s->bos_token_id = s->bos_token_id == 50256 ? -1 : s->bos_token_id;

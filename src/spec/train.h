@@ -151,6 +151,7 @@ typedef struct cero_train_spec {
     int64_t flops_profiler_top_modules;
     bool flops_profiler_detailed;
     char flops_profiler_output_file[512]; /* empty: the log */
+    bool checkpoint_background;           /* checkpoint.writer.decoupled */
     /* "cero" */
     uint64_t seed;
     cero_patterns no_decay;

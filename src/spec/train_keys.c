@@ -238,6 +238,9 @@ static const cero_train_key keys[] = {
     ROW("flops_profiler", "output_file", TEXT, spec.flops_profiler_output_file, .size = sizeof(((cero_train_spec *)0)->flops_profiler_output_file), .flags = CERO_TRAIN_NULL, .def = "\"\"",
         .meaning = "File for the report; empty or null: the log."),
 
+    ROW("checkpoint.writer", "decoupled", BOOL, spec.checkpoint_background, .def = "false",
+        .meaning = "Write checkpoints in the background: a step stands still for a copy of this rank's part, which needs its memory, and training goes on while it is written."),
+
     ROW("cero", "seed", SEED, spec.seed, .flags = CERO_TRAIN_NO_AUTO, .def = "1234",
         .meaning = "Seed of initial weights, dropout and shuffling; the only source of chance."),
     ROW("cero", "no_decay", PATTERNS, spec.no_decay, .def = "[]",

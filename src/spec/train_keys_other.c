@@ -78,7 +78,7 @@ static const cero_train_group groups[] = {
     {"checkpoint", CERO_TRAIN_REFUSED, "Every checkpoint loads at any layout, from one shared folder.", NAMES({"load_universal", "false"}, {"use_node_local_storage", "false"})},
     {"checkpoint.parallel_write", CERO_TRAIN_ACCEPTED, "Every rank writes what it owns.", NAMES({"pipeline_stage", "false"})},
     {"checkpoint.writer", CERO_TRAIN_ACCEPTED, "Every rank writes what it owns.",
-     NAMES({"type", "\"FAST\""}, {"io_buffer_size", "67108864"}, {"io_buffer_double", "true"}, {"io_multiplier", "1"}, {"show_statistics", "false"}, {"data_parallel", NULL}, {"decoupled", "false"})},
+     NAMES({"type", "\"FAST\""}, {"io_buffer_size", "67108864"}, {"io_buffer_double", "true"}, {"io_multiplier", "1"}, {"show_statistics", "false"}, {"data_parallel", NULL})},
     {"nebula", CERO_TRAIN_REFUSED, "Not offered.", NAMES({"enabled", "false"})},
     {"nebula", CERO_TRAIN_ACCEPTED, "Counts only with `nebula.enabled`.",
      NAMES({"enable_nebula_load", "true"}, {"nebula_load_path", NULL}, {"persistent_storage_path", NULL}, {"persistent_time_interval", "100"}, {"num_of_version_in_retention", "2"})},

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "train/cut_lines.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,6 +34,14 @@ static void name_file(const char *tag, char *name, size_t size)
     for (char *c = strpbrk(name, "/ "); c != NULL; c = strpbrk(c, "/ ")) {
         *c = '_';
     }
+}
+
+static char *make_path(const char *dir, const char *tag)
+{
+    char name[CERO_MONITOR_MAX_TAG + 8];
+
+    name_file(tag, name, sizeof(name));
+    return cero_file_join(dir, name);
 }
 
 static void append_value(cero_text *line, double value)
@@ -72,15 +81,13 @@ static cero_status write_points(void *monitor, int64_t samples, const cero_monit
     return CERO_OK;
 }
 
-static cero_status open_file(cero_csv *csv, const char *dir, const char *tag)
+static cero_status open_file(cero_csv *csv, const char *dir, const char *tag, bool is_continued)
 {
     csv_file *file = &csv->file[csv->count];
-    char name[CERO_MONITOR_MAX_TAG + 8];
     cero_status st = CERO_OK;
     int64_t nbytes = 0;
+    char *path = make_path(dir, tag);
 
-    name_file(tag, name, sizeof(name));
-    char *path = cero_file_join(dir, name);
     if (path == NULL) {
         return CERO_FAIL(CERO_ERR_NOMEM, "no memory for a path in %s", dir);
     }
@@ -88,10 +95,10 @@ static cero_status open_file(cero_csv *csv, const char *dir, const char *tag)
     CERO_TRY_GOTO(cero_file_writer_open(path, CERO_FILE_APPEND, &file->writer), out);
     file->tag = tag;
     csv->count++;
-    if (is_old) {
+    if (is_old && !is_continued) {
         cero_log(CERO_LOG_WARN, "train",
                  "%s holds lines of an earlier run; those of this run follow them", path);
-    } else {
+    } else if (!is_old) {
         const char *slash = strrchr(tag, '/');
         csv->line.length = 0;
         cero_text_printf(&csv->line, "step,%s", slash == NULL ? tag : slash + 1);
@@ -113,8 +120,8 @@ static void close_files(void *monitor)
     cero_delete(csv);
 }
 
-static cero_status open_files(const char *dir, const cero_monitor_point *points, int count,
-                              void **out)
+static cero_status open_all(const char *dir, const cero_monitor_point *points, int count,
+                            bool is_continued, void **out)
 {
     cero_status st = CERO_OK;
     cero_csv *csv = cero_new(1, sizeof(*csv));
@@ -125,7 +132,7 @@ static cero_status open_files(const char *dir, const cero_monitor_point *points,
     CERO_ASSERT(count <= CERO_MONITOR_MAX_POINTS);
     cero_text_printf(&csv->line, "%*s", MAX_LINE, ""); // room for the longest line
     for (int i = 0; i < count; i++) {
-        CERO_TRY_GOTO(open_file(csv, dir, points[i].tag), fail);
+        CERO_TRY_GOTO(open_file(csv, dir, points[i].tag, is_continued), fail);
     }
     *out = csv;
     return CERO_OK;
@@ -135,8 +142,31 @@ fail:
     return st;
 }
 
+static cero_status open_files(const char *dir, const cero_monitor_point *points, int count,
+                              void **out)
+{
+    return open_all(dir, points, count, false, out);
+}
+
+static cero_status reopen_files(const char *dir, const cero_monitor_point *points, int count,
+                                int64_t samples, void **out)
+{
+    for (int i = 0; i < count; i++) {
+        int64_t last = 0;
+        char *path = make_path(dir, points[i].tag);
+        CERO_CHECK(path != NULL, CERO_ERR_NOMEM, "no memory for a path in %s", dir);
+        cero_cut_params params = {
+            .path = path, .prefix = "", .has_heading = true, .limit = samples};
+        cero_status st = cero_cut_lines(&params, &last);
+        cero_delete(path);
+        CERO_TRY(st);
+    }
+    return open_all(dir, points, count, true, out);
+}
+
 const cero_monitor_ops cero_monitor_csv = {
     .open = open_files,
     .write = write_points,
     .close = close_files,
+    .reopen = reopen_files,
 };

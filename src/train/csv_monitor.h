@@ -10,7 +10,7 @@
 
 #include "train/monitor.h"
 
-/* A file that exists is continued, with a warning that it holds an earlier run's lines. */
+/* A file that exists is continued, with a warning that it holds an earlier run's lines unless the run goes on. */
 extern const cero_monitor_ops cero_monitor_csv;
 
 #endif

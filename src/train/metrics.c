@@ -3,10 +3,14 @@
 #include "train/metrics.h"
 
 #include "base/file.h"
+#include "base/io.h"
 #include "base/memory.h"
-#include "base/text.h"
+#include "train/cut_lines.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <string.h>
 
 enum {
     LINE_ROOM = 2048 /* more than the longest line */
@@ -14,6 +18,7 @@ enum {
 
 struct cero_metrics {
     cero_file_writer *writer; /* owned */
+    char *path;               /* owned */
     cero_text line;           /* kept, so that steps allocate nothing */
 };
 
@@ -21,19 +26,19 @@ cero_status cero_metrics_open(const char *dir, cero_metrics **out)
 {
     cero_status st = CERO_OK;
     cero_metrics *metrics = cero_new(1, sizeof(*metrics));
-    char *path = cero_file_join(dir, "metrics.jsonl");
 
-    if (metrics == NULL || path == NULL) {
+    if (metrics != NULL) {
+        metrics->path = cero_file_join(dir, "metrics.jsonl");
+    }
+    if (metrics == NULL || metrics->path == NULL) {
         CERO_FAIL_GOTO(fail, CERO_ERR_NOMEM, "no memory to write metrics into %s", dir);
     }
-    CERO_TRY_GOTO(cero_file_writer_open(path, CERO_FILE_APPEND, &metrics->writer), fail);
+    CERO_TRY_GOTO(cero_file_writer_open(metrics->path, CERO_FILE_APPEND, &metrics->writer), fail);
     cero_text_printf(&metrics->line, "%*s", LINE_ROOM, "");
-    cero_delete(path);
     *out = metrics;
     return CERO_OK;
 
 fail:
-    cero_delete(path);
     cero_metrics_close(&metrics);
     return st;
 }
@@ -45,6 +50,7 @@ void cero_metrics_close(cero_metrics **metrics)
     }
     cero_file_writer_close(&(*metrics)->writer);
     cero_text_cleanup(&(*metrics)->line);
+    cero_delete((*metrics)->path);
     cero_delete(*metrics);
     *metrics = NULL;
 }
@@ -83,12 +89,10 @@ static void add_memory(cero_text *line, const cero_metrics_step *s)
     cero_text_printf(line, "}");
 }
 
-cero_status cero_metrics_write(cero_metrics *metrics, const cero_metrics_step *s)
+cero_status cero_metrics_format(const cero_metrics_step *s, cero_text *line)
 {
-    cero_text *line = &metrics->line;
     const cero_step_stats *t = &s->stats;
 
-    line->length = 0;
     cero_text_printf(line, "{\"step\":%lld", (long long)t->step);
     add_real(line, "loss", t->loss);
     add_real(line, "lr", t->lr);
@@ -113,8 +117,50 @@ cero_status cero_metrics_write(cero_metrics *metrics, const cero_metrics_step *s
     }
     add_seconds(line, s);
     add_memory(line, s);
-    cero_text_append(line, "}\n", 2);
-    CERO_TRY(cero_text_finish(line));
-    CERO_TRY(cero_file_writer_write(metrics->writer, line->data, line->length));
+    if (s->saved_step > 0) {
+        add_int(line, "saved_step", s->saved_step);
+    }
+    cero_text_append(line, "}", 1);
+    return cero_text_finish(line);
+}
+
+cero_status cero_metrics_append(cero_metrics *metrics, const char *line, size_t length)
+{
+    CERO_TRY(cero_file_writer_write(metrics->writer, line, length));
+    CERO_TRY(cero_file_writer_write(metrics->writer, "\n", 1));
     return cero_file_writer_flush(metrics->writer);
+}
+
+cero_status cero_metrics_write(cero_metrics *metrics, const cero_metrics_step *step)
+{
+    metrics->line.length = 0;
+    CERO_TRY(cero_metrics_format(step, &metrics->line));
+    return cero_metrics_append(metrics, metrics->line.data, metrics->line.length);
+}
+
+cero_status cero_metrics_sync(const cero_metrics *metrics)
+{
+    int error = 0;
+    int fd = cero_io_open_write(metrics->path, O_APPEND);
+
+    if (fd < 0 || cero_io_fsync(fd) != 0) {
+        error = errno;
+    }
+    if (fd >= 0) {
+        (void)cero_io_close(fd);
+    }
+    CERO_CHECK(error == 0, CERO_ERR_IO, "cannot bring %s to the disk: %s", metrics->path,
+               strerror(error));
+    return CERO_OK;
+}
+
+cero_status cero_metrics_cut(const char *dir, int64_t step, int64_t *last)
+{
+    char *path = cero_file_join(dir, "metrics.jsonl");
+
+    CERO_CHECK(path != NULL, CERO_ERR_NOMEM, "no memory for a path in %s", dir);
+    cero_cut_params params = {.path = path, .prefix = "{\"step\":", .last = '}', .limit = step};
+    cero_status st = cero_cut_lines(&params, last);
+    cero_delete(path);
+    return st;
 }

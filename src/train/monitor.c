@@ -89,7 +89,13 @@ static cero_status open_one(cero_monitors *monitors, const monitor_section *sect
     }
     collect(monitors, &(cero_metrics_step){.has_eval = params->has_eval}, &tags);
     CERO_TRY_GOTO(cero_file_make_dir(dir), out);
-    CERO_TRY_GOTO(section->ops->open(dir, tags.point, tags.count, &slot->monitor), out);
+    if (params->is_resumed && section->ops->reopen != NULL) {
+        CERO_TRY_GOTO(
+            section->ops->reopen(dir, tags.point, tags.count, params->samples, &slot->monitor),
+            out);
+    } else {
+        CERO_TRY_GOTO(section->ops->open(dir, tags.point, tags.count, &slot->monitor), out);
+    }
     slot->ops = section->ops;
     monitors->count++;
 out:

@@ -23,7 +23,7 @@ typedef struct cero_monitor_point {
     double value;
 } cero_monitor_point;
 
-/* All are required. Static storage. */
+/* All but the last are required. Static storage. */
 typedef struct cero_monitor_ops {
     /*
      * Creates files in `dir`, which exists. `points` holds every tag that will ever come; values mean
@@ -34,6 +34,12 @@ typedef struct cero_monitor_ops {
     cero_status (*write)(void *monitor, int64_t samples, const cero_monitor_point *points,
                          int count);
     void (*close)(void *monitor);
+    /*
+     * Optional, open when NULL: the same for a run that goes on at `samples`; what its files have beyond is taken off.
+     * Errors: also CORRUPT.
+     */
+    cero_status (*reopen)(const char *dir, const cero_monitor_point *points, int count,
+                          int64_t samples, void **out);
 } cero_monitor_ops;
 
 /* The monitors that a config asks for. */
@@ -43,13 +49,15 @@ typedef struct cero_monitors_params {
     const cero_train_spec *spec; /* borrowed for the call */
     const char *out;             /* run directory: for sections whose output_path is empty */
     bool has_eval;               /* the run has evaluation data */
+    bool is_resumed;             /* the run goes on at `samples`; what its files have beyond goes */
+    int64_t samples;
 } cero_monitors_params;
 
 /*
  * Opens every monitor that is enabled, in OUTPUT_PATH/JOB_NAME or in the run directory.
  *
  * Not collective.
- * Errors: IO, NOMEM; the message begins with the config section.
+ * Errors: IO, NOMEM, CORRUPT; the message begins with the config section.
  */
 CERO_NODISCARD cero_status cero_monitors_open(const cero_monitors_params *params,
                                               cero_monitors **out);

@@ -22,6 +22,25 @@ static void mix(uint64_t *hash, const void *data, size_t nbytes)
     }
 }
 
+static const char *origin_of_weights(const cero_trainer_params *p)
+{
+    return p->init_from != NULL ? "from a checkpoint"
+           : p->has_weights     ? "from the model directory"
+                                : "initial";
+}
+
+static void write_checkpoint_options(const cero_trainer_params *p, cero_text *text)
+{
+    cero_text_printf(text, "steps between checkpoints: %lld\ncheckpoints that are kept: %lld\n",
+                     (long long)p->save_every, (long long)p->keep);
+    cero_text_printf(text, "a failed save ends the run: %s\n",
+                     p->stops_on_save_error ? "yes" : "no");
+    cero_text_printf(text, "resume: %d %s\n", (int)p->resume,
+                     p->resume_tag != NULL ? p->resume_tag : "");
+    cero_text_printf(text, "resume without: %s%s\n", p->resume_without_data ? " data" : "",
+                     p->resume_without_optimizer ? " optimizer" : "");
+}
+
 static cero_status write_options(const cero_trainer_params *p, cero_text *text)
 {
     cero_text_printf(text,
@@ -30,7 +49,8 @@ static cero_status write_options(const cero_trainer_params *p, cero_text *text)
                      (long long)p->steps, (long long)p->seq_len,
                      p->order == CERO_SAMPLER_SHUFFLED ? "shuffled" : "sequential",
                      p->eval_data != NULL ? "given" : "none", (long long)p->eval_every,
-                     p->has_weights ? "from the model directory" : "initial");
+                     origin_of_weights(p));
+    write_checkpoint_options(p, text);
     return cero_text_finish(text);
 }
 
@@ -72,6 +92,15 @@ static cero_status take_sample(cero_token_stream *stream, sample *out)
         CERO_TRY(cero_token_stream_read(stream, at, n, ids));
         mix(&out->hash, ids, (size_t)n * sizeof(ids[0]));
     }
+    return CERO_OK;
+}
+
+cero_status cero_same_data_hash(cero_token_stream *stream, uint64_t *hash)
+{
+    sample s = {0};
+
+    CERO_TRY(take_sample(stream, &s));
+    *hash = s.hash;
     return CERO_OK;
 }
 

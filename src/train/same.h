@@ -21,6 +21,9 @@ CERO_NODISCARD cero_status cero_same_options(const cero_trainer_params *params);
 CERO_NODISCARD cero_status cero_same_data(cero_comm *comm, cero_token_stream *stream,
                                           const char *what);
 
+/* The hash of these tokens, of which equal data have the same. Not collective. Errors: CORRUPT. */
+CERO_NODISCARD cero_status cero_same_data_hash(cero_token_stream *stream, uint64_t *hash);
+
 /* Mixes some elements of each parameter into *hash. Not collective. Errors: those of cero_hf_import_read. */
 CERO_NODISCARD cero_status cero_same_weights_hash(cero_hf_import *import, uint64_t *hash);
 

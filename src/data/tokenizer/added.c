@@ -158,7 +158,7 @@ bool cero_added_set_find(const cero_added_set *set, const uint8_t *text, size_t 
     return false;
 }
 
-static cero_status load_added_one(const cero_json *value, cero_tokenizer *t)
+static cero_status load_added_one(const cero_json *value, int64_t count, cero_tokenizer *t)
 {
     static const char *const known[] = {"id",     "content",    "single_word", "lstrip",
                                         "rstrip", "normalized", "special",     NULL};
@@ -173,12 +173,13 @@ static cero_status load_added_one(const cero_json *value, cero_tokenizer *t)
     CERO_TRY(cero_load_need(value, "id", CERO_JSON_NUMBER, &id_value));
     CERO_TRY(cero_load_need(value, "content", CERO_JSON_STRING, &content));
     CERO_TRY(cero_json_int(id_value, &id));
+    CERO_TRY(cero_load_check_id(id_value, id, t->bpe.vocab.count + count));
     int32_t old = cero_vocab_find(&t->bpe.vocab, content->text, content->text_length);
-    if (content->text_length == 0 || id < 0 || id >= CERO_VOCAB_MAX || (old >= 0 && old != id)) {
+    if (content->text_length == 0 || (old >= 0 && old != id)) {
         return CERO_JSON_FAIL(value,
-                              "added token \"%s\" has id %lld, expected a text, an id in "
-                              "0..%d, and the id of \"vocab\" if it is there (%d)",
-                              content->text, (long long)id, CERO_VOCAB_MAX - 1, old);
+                              "added token \"%s\" has id %lld, expected a text, and the id of "
+                              "\"vocab\" if it is there (%d)",
+                              content->text, (long long)id, old);
     }
     CERO_TRY(
         cero_grow((void **)&t->added, t->added_count, &t->added_capacity, sizeof(t->added[0])));
@@ -209,7 +210,7 @@ cero_status cero_load_added(const cero_json *list, cero_tokenizer *t)
                               cero_json_type_name(list->type));
     }
     for (const cero_json *value = list->child; value != NULL; value = value->next) {
-        CERO_TRY(load_added_one(value, t));
+        CERO_TRY(load_added_one(value, list->count, t));
     }
     t->raw_set.added = t->added;
     t->normalized_set.added = t->added;

@@ -11,7 +11,8 @@
 #include <string.h>
 
 /* Replaces every occurrence of the step's pattern in `in`. */
-static cero_status decode_replace(const cero_step *step, const cero_text *in, cero_text *out)
+static cero_status decode_replace(const cero_step *step, const cero_text *in, size_t room,
+                                  cero_text *out)
 {
     const char *with = step->kind == CERO_STEP_METASPACE ? " " : step->text;
     size_t with_length = step->kind == CERO_STEP_METASPACE ? 1 : step->text_length;
@@ -24,6 +25,12 @@ static cero_status decode_replace(const cero_step *step, const cero_text *in, ce
         cero_text_append(out, in->data + i, begin - i);
         if (stop > begin) {
             cero_text_append(out, with, with_length);
+        }
+        if (out->length > room) {
+            return CERO_FAIL(CERO_ERR_UNSUPPORTED,
+                             "the decoder makes more than %zu bytes of a token; its Replace steps "
+                             "let it grow without bound",
+                             room);
         }
         i = stop;
     }
@@ -69,7 +76,7 @@ static cero_status decode_token(const cero_tokenizer *t, const char *text, size_
         } else if (step->kind == CERO_STEP_BYTE_FALLBACK) {
             decode_fallback(&work[0], &work[1]);
         } else {
-            CERO_TRY(decode_replace(step, &work[0], &work[1]));
+            CERO_TRY(decode_replace(step, &work[0], cero_steps_room(length), &work[1]));
         }
         cero_text swap = work[0];
         work[0] = work[1];

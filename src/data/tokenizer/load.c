@@ -10,6 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+    MAX_AROUND = 4096 /* tokens that a post-processor puts before or after a text */
+};
+
 bool cero_json_is_text(const cero_json *value, const char *text)
 {
     return value != NULL && value->type == CERO_JSON_STRING && value->text_length == strlen(text) &&
@@ -98,11 +102,22 @@ static cero_status refuse_unless_empty(const cero_json *object, const char *key)
     return is_empty ? CERO_OK : CERO_JSON_FAIL(value, "\"%s\" is not offered; expected null", key);
 }
 
+cero_status cero_load_check_id(const cero_json *place, int64_t id, int64_t count)
+{
+    int64_t limit = cero_vocab_id_limit(count);
+    if (id < 0 || id >= limit) {
+        return CERO_JSON_FAIL(place, "token id %lld of %lld tokens is outside 0..%lld",
+                              (long long)id, (long long)count, (long long)limit - 1);
+    }
+    return CERO_OK;
+}
+
 static cero_status load_vocab(const cero_json *vocab, cero_bpe *bpe)
 {
     for (const cero_json *entry = vocab->child; entry != NULL; entry = entry->next) {
         int64_t id;
         CERO_TRY(cero_json_int(entry, &id));
+        CERO_TRY(cero_load_check_id(entry, id, vocab->count));
         cero_status st = cero_vocab_add(&bpe->vocab, id, entry->key, strlen(entry->key));
         if (st != CERO_OK) {
             return cero_error_prefix(st, "%s:%d:%d: ", entry->file, entry->line, entry->column);
@@ -251,6 +266,9 @@ static cero_status append_id(cero_token_ids *list, int64_t id, const cero_json *
 {
     if (id < 0 || id >= CERO_VOCAB_MAX) {
         return CERO_JSON_FAIL(place, "token id %lld is out of range", (long long)id);
+    }
+    if (list->count >= MAX_AROUND) {
+        return CERO_JSON_FAIL(place, "the template adds more than %d tokens to a text", MAX_AROUND);
     }
     CERO_TRY(cero_token_ids_reserve(list, 1));
     list->id[list->count++] = (int32_t)id;

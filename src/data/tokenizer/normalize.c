@@ -5,6 +5,11 @@
 #include "base/memory.h"
 #include "data/unicode/unicode.h"
 
+enum {
+    GROWTH = 64, /* bytes out of one: far beyond what any script or any word for a space needs */
+    GROWTH_FREE = 4096
+};
+
 void cero_steps_cleanup(cero_steps *steps)
 {
     for (int64_t i = 0; i < steps->count; i++) {
@@ -35,7 +40,14 @@ bool cero_tokenizer_is_normal(const cero_tokenizer *tokenizer, const uint8_t *by
            cero_utf8_valid_prefix(bytes, length) == length && cero_nfc_is_plain(bytes, length);
 }
 
-static cero_status replace(cero_step *step, const uint8_t *bytes, size_t length, cero_text *out)
+size_t cero_steps_room(size_t length)
+{
+    return GROWTH_FREE + (length > SIZE_MAX / (2 * GROWTH) ? SIZE_MAX / 2 : GROWTH * length);
+}
+
+/* `room`: what `out` may hold. */
+static cero_status replace(cero_step *step, const uint8_t *bytes, size_t length, size_t room,
+                           cero_text *out)
 {
     for (size_t i = 0; i < length;) {
         size_t begin;
@@ -45,13 +57,20 @@ static cero_status replace(cero_step *step, const uint8_t *bytes, size_t length,
         if (stop > begin) {
             cero_text_append(out, step->text, step->text_length);
         }
+        if (out->length > room) {
+            return CERO_FAIL(
+                CERO_ERR_UNSUPPORTED,
+                "the normalizer makes more than %zu bytes of a text; its Replace steps "
+                "let it grow without bound",
+                room);
+        }
         i = stop;
     }
     return cero_text_finish(out);
 }
 
 /* Runs a step over the valid parts of the text. */
-static cero_status run_step(cero_step *step, const uint8_t *bytes, size_t length)
+static cero_status run_step(cero_step *step, const uint8_t *bytes, size_t length, size_t room)
 {
     cero_text *out = &step->scratch;
     out->length = 0;
@@ -63,7 +82,7 @@ static cero_status run_step(cero_step *step, const uint8_t *bytes, size_t length
         if (step->kind == CERO_STEP_NFC) {
             CERO_TRY(cero_nfc_append(bytes + i, n, out));
         } else if (step->kind == CERO_STEP_REPLACE) {
-            CERO_TRY(replace(step, bytes + i, n, out));
+            CERO_TRY(replace(step, bytes + i, n, room, out));
         } else {
             cero_text_append(out, (const char *)bytes + i, n);
         }
@@ -78,9 +97,10 @@ static cero_status run_step(cero_step *step, const uint8_t *bytes, size_t length
 cero_status cero_tokenizer_normalize(cero_tokenizer *tokenizer, const uint8_t *bytes, size_t length,
                                      cero_text *out)
 {
+    size_t room = cero_steps_room(length);
     for (int64_t i = 0; i < tokenizer->normalizer.count; i++) {
         cero_step *step = &tokenizer->normalizer.step[i];
-        CERO_TRY(run_step(step, bytes, length));
+        CERO_TRY(run_step(step, bytes, length, room));
         bytes = (const uint8_t *)step->scratch.data;
         length = step->scratch.length;
     }

@@ -134,7 +134,14 @@ struct cero_tokenizer {
     uint64_t hash;
 };
 
-/* Appends the normalized text. Errors: NOMEM, UNSUPPORTED. */
+/*
+ * The bytes that a text of this length may become in a normalizer, a token's in a decoder: steps that replace one
+ * after the other can make any length out of a few bytes.
+ */
+size_t cero_steps_room(size_t length);
+
+/* Appends the normalized text. Errors: NOMEM; UNSUPPORTED for a pattern that gives up, or a text that grows out of
+ * cero_steps_room. */
 CERO_NODISCARD cero_status cero_tokenizer_normalize(cero_tokenizer *tokenizer, const uint8_t *bytes,
                                                     size_t length, cero_text *out);
 
@@ -173,6 +180,9 @@ CERO_NODISCARD cero_status cero_load_fields(const cero_json *object, const char 
 CERO_NODISCARD cero_status cero_load_bool(const cero_json *object, const char *key, bool *out);
 CERO_NODISCARD cero_status cero_load_need(const cero_json *object, const char *key,
                                           cero_json_type type, const cero_json **out);
+/* The id of a token of a file that has `count`. Errors: INVALID for one that is out of range. */
+CERO_NODISCARD cero_status cero_load_check_id(const cero_json *place, int64_t id, int64_t count);
+
 /* The value of "type"; the object is checked to be one. */
 CERO_NODISCARD cero_status cero_load_type(const cero_json *value, const char *what,
                                           const char **out);

@@ -7,6 +7,18 @@
 #include <string.h>
 #include <xxhash.h>
 
+enum {
+    FREE_IDS = 65536, /* that need no token to explain them */
+    IDS_PER_TOKEN = 16
+};
+
+int64_t cero_vocab_id_limit(int64_t count)
+{
+    int64_t limit = FREE_IDS + IDS_PER_TOKEN * count;
+
+    return limit < CERO_VOCAB_MAX ? limit : CERO_VOCAB_MAX;
+}
+
 void cero_vocab_cleanup(cero_vocab *vocab)
 {
     cero_text_cleanup(&vocab->text);

@@ -9,6 +9,9 @@ enum {
     CERO_VOCAB_MAX = 16777216 /* ids above are taken for a mistake in the file */
 };
 
+/* What ids of a file with `count` tokens must be below: gaps are allowed, tables of a size nothing explains not. */
+int64_t cero_vocab_id_limit(int64_t count);
+
 typedef struct cero_vocab_entry {
     int64_t offset; /* into text; -1 when no token has this id */
     int64_t length;
