@@ -46,6 +46,7 @@ def jsons():
     put("json", "deep", "[" * 60 + "]" * 60)
     put("json", "bad_deep", "[" * 80)
     put("json", "bad_twice", '{"a": 1, "a": 2}')
+    put("json", "bad_control_twice", '{"\\u001b[2J\\n": 1, "\\u001b[2J\\n": 2}')
     put("json", "bad_many_twice", "{" + ",".join(f'"k{i % 39}":{i}' for i in range(40)) + "}")
     put("json", "bad_surrogate", r'["\ud83d\u0041"]')
     put("json", "bad_utf8", b'["\xc0\xaf\xed\xa0\x80"]')
@@ -356,7 +357,7 @@ def tokenizers():
     put("tokenizer", "bad_pattern", text_of(tokenizer(few, [], pre_tokenizer={
         "type": "Split", "pattern": {"Regex": "(a[b"}, "behavior": "Removed", "invert": True})))
     put("tokenizer", "slow_pattern", text_of(tokenizer({"a": 0}, [], pre_tokenizer={
-        "type": "Split", "pattern": {"Regex": "(a+a+)+$"}, "behavior": "Isolated", "invert": False}), b"a" * 40 + b"b"))
+        "type": "Split", "pattern": {"Regex": "(a+a+)+$"}, "behavior": "Isolated", "invert": False}), b"a" * 16 + b"b"))
     put("tokenizer", "growing", text_of(tokenizer({"a": 0}, [], normalizer={"type": "Sequence", "normalizers": [
         {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 16}] * 5}), b"aa"))
     put("tokenizer", "bad_template", text_of(tokenizer(few, merges, post_processor={
