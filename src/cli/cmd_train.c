@@ -44,6 +44,7 @@ typedef struct train_run {
     cero_config *config;
     cero_model_spec model;
     bool has_weights;
+    char *config_json;    /* owned; NULL: a built-in model */
     char *tokenizer_path; /* owned; NULL: none */
     cero_tokenizer *tokenizer;
     cero_token_stream *data;
@@ -114,6 +115,11 @@ static cero_status read_model(train_run *run)
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, o->model);
     CERO_TRY(cero_model_spec_resolve(o->model, &run->model));
     bool is_dir = cero_file_stat(o->model, NULL) == CERO_FILE_DIRECTORY;
+    if (is_dir ? has_file(o->model, "config.json")
+               : cero_file_stat(o->model, NULL) == CERO_FILE_REGULAR) {
+        run->config_json = is_dir ? cero_file_join(o->model, "config.json") : cero_strdup(o->model);
+        CERO_CHECK(run->config_json != NULL, CERO_ERR_NOMEM, "no memory for a path");
+    }
     if (o->tokenizer != NULL) {
         run->tokenizer_path = cero_strdup(o->tokenizer);
     } else if (is_dir && has_file(o->model, "tokenizer.json")) {
@@ -259,6 +265,7 @@ static cero_status create_trainer(train_run *run)
         .eval_every = o->eval_every,
         .has_weights = run->has_weights,
         .export_shard_bytes = o->export_shard_size,
+        .config_json = run->config_json,
         .is_profiling = o->profile,
         .visitor = visit,
         .visitor_context = run,
@@ -616,6 +623,7 @@ static cero_status run_command(cero_cli *cli, void *values)
     cero_token_stream_close(&run.data);
     cero_tokenizer_destroy(&run.tokenizer);
     cero_delete(run.tokenizer_path);
+    cero_delete(run.config_json);
     cero_config_destroy(&run.config);
     cero_context_destroy(&run.context);
     return st;
