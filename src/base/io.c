@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of io.h: fault first, then the call, then the observer. */
+#define _GNU_SOURCE // sync_file_range
 #include "base/io.h"
 
 #include "base/fault.h"
@@ -166,6 +167,18 @@ int cero_io_fsync(int fd)
 }
 
 /* The descriptor is gone whatever is returned. */
+void cero_io_start_sync(int fd, int64_t offset, int64_t nbytes)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    // This flag alone waits for nothing, and leaves errors of the disk to fsync.
+    (void)sync_file_range(fd, (off_t)offset, (off_t)nbytes, SYNC_FILE_RANGE_WRITE);
+#else
+    (void)fd;
+    (void)offset;
+    (void)nbytes;
+#endif
+}
+
 int cero_io_close(int fd)
 {
     bool has_failed = fails("close");

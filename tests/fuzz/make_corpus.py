@@ -315,6 +315,12 @@ def tokenizers():
         "type": "Split", "pattern": {"Regex": "(a+a+)+$"}, "behavior": "Isolated", "invert": False}), b"a" * 40 + b"b"))
     put("tokenizer", "growing", text_of(tokenizer({"a": 0}, [], normalizer={"type": "Sequence", "normalizers": [
         {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 16}] * 5}), b"aa"))
+    put("tokenizer", "bad_template", text_of(tokenizer(few, merges, post_processor={
+        "type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "a"}}] * 5 + [{"Sequence": {"id": "A"}}],
+        "special_tokens": {"a": {"ids": [0] * 1000}}})))
+    put("tokenizer", "bad_strip", text_of(tokenizer(few, merges, decoder={
+        "type": "Strip", "content": "ab", "start": 1, "stop": 0})))
+    put("tokenizer", "bad_replacement", text_of(tokenizer(few, merges, pre_tokenizer={**metaspace, "replacement": "  "})))
     put("tokenizer", "bad_added", text_of(tokenizer(few, merges, added_tokens=[added(3, "he")])))
     put("tokenizer", "bad_type", text_of(tokenizer(few, merges, model={"type": "WordPiece\n"})))
     put("tokenizer", "bad_truncation", text_of(tokenizer(few, merges, truncation={"max_length": 5})))
