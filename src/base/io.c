@@ -4,11 +4,13 @@
 #include "base/io.h"
 
 #include "base/fault.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -224,4 +226,22 @@ int cero_io_fsync_folder(const char *path)
     }
     errno = error;
     return finish(rc, &(cero_io_event){.change = CERO_IO_FSYNC, .fd = -1, .path = path});
+}
+
+int cero_io_fsync_parent(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash == NULL   ? cero_strdup(".")
+                : slash == path ? cero_strdup("/")
+                                : cero_strndup(path, (size_t)(slash - path));
+
+    if (dir == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int rc = cero_io_fsync_folder(dir);
+    int error = errno;
+    cero_delete(dir);
+    errno = error;
+    return rc;
 }

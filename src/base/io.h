@@ -63,5 +63,7 @@ int cero_io_rmdir(const char *path);
 
 /* Opens, syncs and closes a folder: what was created, renamed or removed in it is on the disk then. */
 int cero_io_fsync_folder(const char *path);
+/* The same of the folder that holds `path`. */
+int cero_io_fsync_parent(const char *path);
 
 #endif

@@ -11,6 +11,7 @@
 #include "cli/launch/host_filter.h"
 #include "cli/launch/launch.h"
 #include "cli/launch/options.h"
+#include "cli/launch/progress.h"
 #include "cli/launch/restart.h"
 
 #include <errno.h>
@@ -276,18 +277,40 @@ static void log_hosts(const launch *l)
     cero_text_cleanup(&text);
 }
 
+/* Restarts of `train` go on from its checkpoints, unless its words say what they do. */
+static cero_status plan_restarts(const launch *l, cero_launch_train *train, cero_vector *argv)
+{
+    if (!l->is_own_command || strcmp(l->v->program.word[0], "train") != 0) {
+        return CERO_OK;
+    }
+    CERO_TRY(cero_launch_train_read(&l->v->program, train));
+    if (!train->chooses_restart) {
+        l->choice.ops->build(&l->job, l->choice.program, argv);
+        cero_vector_add(argv, "--resume");
+        cero_vector_add(argv, "if-present");
+        return cero_vector_finish(argv);
+    }
+    return CERO_OK;
+}
+
 static cero_status start(launch *l, const cero_vector *argv)
 {
     cero_vector environment = {0};
+    cero_vector restart_argv = {0};
+    cero_launch_train train = {0};
     cero_launch_run_params params = {.exit_code = l->choice.ops->exit_code,
                                      .forgets_codes = l->choice.ops->forgets_codes,
-                                     .max_restarts = (int)l->v->max_restarts};
+                                     .max_restarts = (int)l->v->max_restarts,
+                                     .no_progress_limit = (int)l->v->no_progress_limit};
     cero_status st = CERO_OK;
 
     CERO_TRY(check_program(l));
     log_hosts(l);
     cero_cli_at(l->cli, CERO_CLI_WORKING, NULL);
     CERO_TRY_GOTO(cero_launch_build_environment(environ, &l->job, &environment), out);
+    CERO_TRY_GOTO(plan_restarts(l, &train, &restart_argv), out);
+    params.restart_argv = restart_argv.word;
+    params.checkpoints = l->v->progress_dir != NULL ? l->v->progress_dir : train.checkpoints;
     params.supervise = (cero_supervise_params){
         .argv = argv->word,
         .environment = environment.word,
@@ -299,6 +322,8 @@ static cero_status start(launch *l, const cero_vector *argv)
     CERO_TRY_GOTO(cero_launch_run(&params, &l->cli->exit_code), out);
 
 out:
+    cero_delete(train.checkpoints);
+    cero_vector_cleanup(&restart_argv);
     cero_vector_cleanup(&environment);
     return st;
 }

@@ -68,6 +68,18 @@ const cero_option cero_launch_option_table[] = {
      .min = 0,
      .max = 1000000,
      .help = "start again after exit code 75 or a signal (default: 0)"},
+    {.name = "progress-dir",
+     .kind = CERO_OPTION_TEXT,
+     .offset = offsetof(cero_launch_options, progress_dir),
+     .value = "DIR",
+     .help = "of the program's checkpoints (default: OUT/checkpoints of train)"},
+    {.name = "no-progress-limit",
+     .kind = CERO_OPTION_INT,
+     .offset = offsetof(cero_launch_options, no_progress_limit),
+     .value = "K",
+     .min = 0,
+     .max = 1000000,
+     .help = "give up after K starts in a row without a newer checkpoint (default: 3)"},
     {.name = "export",
      .kind = CERO_OPTION_WORDS,
      .offset = offsetof(cero_launch_options, exports),
@@ -102,4 +114,5 @@ void cero_launch_options_set_defaults(void *values)
     cero_launch_options *v = values;
 
     v->grace = 60;
+    v->no_progress_limit = 3;
 }

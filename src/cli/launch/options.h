@@ -24,6 +24,8 @@ typedef struct cero_launch_options {
     int64_t cores; /* 0: look */
     bool oversubscribe;
     int64_t max_restarts;
+    const char *progress_dir; /* NULL: OUT/checkpoints of `train` */
+    int64_t no_progress_limit;
     cero_words exports;
     double grace;
     int stop_signal; /* a cero_launch_stop */

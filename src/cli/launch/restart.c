@@ -17,6 +17,8 @@ enum {
 typedef struct history {
     int code[SHOWN_CODES]; /* the first ones */
     int deaths;
+    int pauses; /* since there was progress */
+    cero_launch_progress progress;
 } history;
 
 bool cero_launch_may_restart(int code)
@@ -80,11 +82,16 @@ static bool goes_on(const cero_supervisor *supervisor, const cero_launch_run_par
         h->code[h->deaths] = code;
     }
     h->deaths++;
+    bool has_moved = cero_launch_progress_update(&h->progress, code, result->seconds);
     if (h->deaths > params->max_restarts) {
         say_given_up(h, params->max_restarts);
         return false;
     }
-    double pause = cero_launch_backoff(h->deaths - 1);
+    if (cero_launch_progress_is_hopeless(&h->progress)) {
+        return false;
+    }
+    h->pauses = has_moved ? 0 : h->pauses;
+    double pause = cero_launch_backoff(h->pauses++);
     cero_log(CERO_LOG_WARN, "cli", "the job ended with %s after %.1f s; restart %d of %d in %g s",
              describe(code, text, sizeof(text)), result->seconds, h->deaths, params->max_restarts,
              pause);
@@ -95,13 +102,17 @@ cero_status cero_launch_run(const cero_launch_run_params *params, int *code)
 {
     cero_supervisor supervisor;
     cero_supervise_result result = {0};
-    history h = {0};
+    cero_supervise_params start = params->supervise;
+    history h = {.progress = {.dir = params->max_restarts > 0 ? params->checkpoints : NULL,
+                              .limit = params->no_progress_limit}};
     cero_status st = CERO_OK;
 
+    cero_launch_progress_begin(&h.progress);
     CERO_TRY(cero_supervisor_init(&supervisor));
     do {
-        CERO_TRY_GOTO(cero_supervise(&supervisor, &params->supervise, &result), out);
+        CERO_TRY_GOTO(cero_supervise(&supervisor, &start, &result), out);
         *code = final_code(params, &result);
+        start.argv = params->restart_argv != NULL ? params->restart_argv : start.argv;
     } while (goes_on(&supervisor, params, &result, *code, &h));
 
 out:
