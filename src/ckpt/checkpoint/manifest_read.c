@@ -134,7 +134,7 @@ static cero_status get_hash(const cero_json *value, const char *tensor, uint64_t
 
 static cero_status get_id(const cero_json *value, char id[CERO_MANIFEST_ID])
 {
-    const char *text;
+    const char *text = NULL;
 
     CERO_TRY(get_string(value, NULL, &text));
     if (!cero_manifest_is_id(text)) {
@@ -259,7 +259,7 @@ static cero_status read_shape(const cero_json *value, cero_manifest_tensor *t)
 
 static cero_status read_dtype(const cero_json *value, cero_manifest_tensor *t)
 {
-    const char *name;
+    const char *name = NULL;
 
     CERO_TRY(get_string(value, t->name, &name));
     if (strcmp(name, cero_dtype_name(CERO_DTYPE_F32)) != 0) {
