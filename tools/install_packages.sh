@@ -66,6 +66,14 @@ has_clang_asan() {
         compgen -G "$(clang -print-resource-dir)/lib/linux/libclang_rt.asan*"
 }
 
+# libFuzzer is in C++: its runtime and the standard library of g++ are linked.
+has_clang_fuzzer() {
+    accepts '#include <stddef.h>\n#include <stdint.h>
+        int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+        int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return data == NULL && size > 0; }' \
+        clang -fsanitize=fuzzer,address,undefined -o /dev/null
+}
+
 need build-essential -- has_command cc
 need cmake -- has_command cmake
 need ninja-build -- has_command ninja
@@ -84,6 +92,7 @@ if $for_ci; then
     need build-essential -- has_command c++
     need libomp-dev -- has_clang_openmp
     need libclang-rt-14-dev -- has_clang_asan
+    need libclang-rt-14-dev build-essential -- has_clang_fuzzer
     need git -- has_command git
     # Both MPIs: where both are installed Debian's mpicc and mpiexec are Open MPI's.
     need libopenmpi-dev openmpi-bin -- has_mpi mpicc OPEN_MPI

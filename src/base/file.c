@@ -7,7 +7,7 @@
  */
 #include "base/file.h"
 
-#include "base/fault.h"
+#include "base/io.h"
 #include "base/memory.h"
 
 #include <dirent.h>
@@ -22,21 +22,13 @@
 /* Opens for reading and looks; refuses folders. */
 static cero_status open_input(const char *path, int *fd, struct stat *info)
 {
-    int error = cero_fault_next("open");
-    int handle = -1;
+    int handle = cero_io_open_read(path);
 
-    while (error == CERO_FAULT_NONE) {
-        handle = open(path, O_RDONLY | O_CLOEXEC);
-        if (handle >= 0 || errno != EINTR) {
-            error = handle < 0 ? errno : CERO_FAULT_NONE;
-            break;
-        }
-    }
     if (handle < 0) {
-        return CERO_FAIL(CERO_ERR_IO, "cannot open %s for reading: %s", path, strerror(error));
+        return CERO_FAIL(CERO_ERR_IO, "cannot open %s for reading: %s", path, strerror(errno));
     }
     if (fstat(handle, info) != 0) {
-        error = errno;
+        int error = errno;
         (void)close(handle);
         return CERO_FAIL(CERO_ERR_IO, "cannot look at %s: %s", path, strerror(error));
     }
@@ -48,22 +40,6 @@ static cero_status open_input(const char *path, int *fd, struct stat *info)
     return CERO_OK;
 }
 
-/* One read that is repeated when interrupted: bytes got, 0 at the end, -1 with errno. */
-static ssize_t read_some(int fd, char *bytes, size_t length)
-{
-    for (;;) {
-        int error = cero_fault_next("read");
-        if (error > 0) {
-            errno = error;
-        }
-        ssize_t got =
-            error > 0 ? -1 : read(fd, bytes, error == CERO_FAULT_SHORT && length > 1 ? 1 : length);
-        if (got >= 0 || errno != EINTR) {
-            return got;
-        }
-    }
-}
-
 /* Reads to the end into a block that grows; one byte more than wanted shows that there is more. */
 static cero_status read_all(int fd, const char *path, size_t expected, size_t max_bytes,
                             char **bytes, size_t *length)
@@ -73,7 +49,7 @@ static cero_status read_all(int fd, const char *path, size_t expected, size_t ma
     char *block = cero_new(capacity, 1);
 
     while (block != NULL) {
-        ssize_t got = read_some(fd, block + used, capacity - 1 - used);
+        ssize_t got = cero_io_read(fd, block + used, capacity - 1 - used);
         if (got < 0) {
             int error = errno;
             cero_delete(block);
@@ -175,19 +151,29 @@ cero_file_kind cero_file_stat(const char *path, int64_t *nbytes)
 
 static cero_status make_one_dir(const char *path)
 {
-    int error = cero_fault_next("mkdir");
-
-    if (error <= 0) {
-        error = mkdir(path, 0777) == 0 ? 0 : errno;
-        // Whatever the reason, a folder that is there is what was wanted ("/" gives EROFS, EISDIR, ...).
-        if (error == 0 || cero_file_stat(path, NULL) == CERO_FILE_DIRECTORY) {
+    if (cero_file_stat(path, NULL) == CERO_FILE_DIRECTORY) {
+        return CERO_OK;
+    }
+    if (cero_io_mkdir(path) != 0) {
+        int error = errno;
+        // Another process may have made it meanwhile.
+        if (cero_file_stat(path, NULL) == CERO_FILE_DIRECTORY) {
             return CERO_OK;
         }
+        return error == EEXIST
+                   ? CERO_FAIL(CERO_ERR_IO, "cannot make the directory %s: a file stands there",
+                               path)
+                   : CERO_FAIL(CERO_ERR_IO, "cannot make the directory %s: %s", path,
+                               strerror(error));
     }
-    if (error == EEXIST) {
-        return CERO_FAIL(CERO_ERR_IO, "cannot make the directory %s: a file stands there", path);
+    // A parent that may be written and not read cannot be synced; whoever set that up knows.
+    if (cero_io_fsync_parent(path) != 0 && errno != EACCES) {
+        int error = errno;
+        (void)cero_io_rmdir(path); // so that the next try does not take it for one that is safe
+        return CERO_FAIL(CERO_ERR_IO, "cannot bring the new directory %s to disk: %s", path,
+                         strerror(error));
     }
-    return CERO_FAIL(CERO_ERR_IO, "cannot make the directory %s: %s", path, strerror(error));
+    return CERO_OK;
 }
 
 cero_status cero_file_make_dir(const char *path)

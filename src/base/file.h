@@ -4,7 +4,7 @@
  *
  * Whole small files, read-only maps, positioned reads, and writers that appear under their final name
  * only when complete (temporary beside the target, fsync, rename, fsync of the folder). Every system
- * call passes one seam, so that a test can make the n-th one fail (CERO_FAULT=write:3:ENOSPC).
+ * call passes io.h, so that a test can make the n-th one fail (CERO_FAULT=write:3:ENOSPC).
  */
 #ifndef CERO_BASE_FILE_H
 #define CERO_BASE_FILE_H
@@ -46,7 +46,8 @@ CERO_NODISCARD cero_status cero_file_writer_commit(cero_file_writer *writer);
 /* Closes; a REPLACE writer that was not committed leaves nothing behind. */
 void cero_file_writer_close(cero_file_writer **writer);
 
-/* Makes a directory and its parents; fine if it exists. Errors: IO (also when a file stands there). */
+/* Makes a directory and its parents, each brought to the disk; fine if it exists. Errors: IO (also when a file
+ * stands there). */
 CERO_NODISCARD cero_status cero_file_make_dir(const char *path);
 
 typedef enum cero_file_kind {

@@ -7,7 +7,7 @@
  */
 #include "base/file.h"
 
-#include "base/fault.h"
+#include "base/io.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -32,21 +32,6 @@ struct cero_file_writer {
     bool is_regular;
     bool has_failed;
 };
-
-static int open_output(const char *path, int flags)
-{
-    int error = cero_fault_next("open");
-    int fd;
-
-    if (error > 0) {
-        errno = error;
-        return -1;
-    }
-    do {
-        fd = open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    } while (fd < 0 && errno == EINTR);
-    return fd;
-}
 
 /* Temporary beside the target: the same file system, so that rename is atomic. */
 static cero_status name_temporary(cero_file_writer *w)
@@ -76,7 +61,7 @@ static cero_status open_target(cero_file_writer *w, cero_file_mode mode)
         CERO_TRY(name_temporary(w));
     }
     const char *target = w->temporary != NULL ? w->temporary : w->path;
-    w->fd = open_output(target, w->temporary != NULL ? O_EXCL : O_APPEND);
+    w->fd = cero_io_open_write(target, w->temporary != NULL ? O_EXCL : O_APPEND);
     if (w->fd < 0) {
         int error = errno;
         cero_delete(w->temporary);
@@ -117,7 +102,8 @@ static cero_status fail_writer(cero_file_writer *w, const char *what, int error)
 {
     w->has_failed = true;
     w->used = 0;
-    if (w->temporary == NULL && w->is_regular && w->fd >= 0 && ftruncate(w->fd, w->flushed) != 0) {
+    if (w->temporary == NULL && w->is_regular && w->fd >= 0 &&
+        cero_io_truncate(w->fd, w->flushed) != 0) {
         return CERO_FAIL(CERO_ERR_IO, "%s %s: %s; what was half written could not be cut off: %s",
                          what, w->path, strerror(error), strerror(errno));
     }
@@ -129,20 +115,15 @@ static cero_status write_out(cero_file_writer *w, const char *bytes, size_t leng
     size_t done = 0;
 
     while (done < length) {
-        int error = cero_fault_next("write");
-        size_t ask = error == CERO_FAULT_SHORT ? 1 : length - done;
-        ssize_t n = -1;
-        if (error <= 0) {
-            n = write(w->fd, bytes + done, ask);
-            error = errno;
-        }
+        ssize_t n = cero_io_write(w->fd, bytes + done, length - done);
+        int error = n == 0 ? EIO : errno;
         if (n > 0) {
             done += (size_t)n;
-        } else if (error != EINTR) {
+        } else {
             char what[96];
             (void)snprintf(what, sizeof(what), "writing %zu bytes at byte %lld, %zu done, to",
                            length, (long long)w->flushed, done);
-            return fail_writer(w, what, n == 0 ? EIO : error);
+            return fail_writer(w, what, error);
         }
     }
     w->flushed += (int64_t)length;
@@ -182,68 +163,29 @@ cero_status cero_file_writer_flush(cero_file_writer *w)
     return length == 0 ? CERO_OK : write_out(w, w->buffer, length);
 }
 
-static int sync_handle(int fd)
-{
-    int error = cero_fault_next("fsync");
-
-    if (error <= 0) {
-        error = fsync(fd) == 0 ? 0 : errno;
-    }
-    return error;
-}
-
-static int sync_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *dir = slash == NULL   ? cero_strdup(".")
-                : slash == path ? cero_strdup("/")
-                                : cero_strndup(path, (size_t)(slash - path));
-    if (dir == NULL) {
-        return ENOMEM;
-    }
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int error = fd < 0 ? errno : sync_handle(fd);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    cero_delete(dir);
-    return error;
-}
-
-static int close_handle(cero_file_writer *w)
-{
-    int error = cero_fault_next("close");
-    int rc = close(w->fd);
-
-    w->fd = -1;
-    return error > 0 ? error : rc != 0 && errno != EINTR ? errno : 0;
-}
-
 cero_status cero_file_writer_commit(cero_file_writer *w)
 {
     CERO_TRY(cero_file_writer_flush(w));
     if (w->temporary == NULL) {
         return CERO_OK;
     }
-    int error = sync_handle(w->fd);
-    if (error != 0) {
-        return fail_writer(w, "bringing to disk", error);
+    if (cero_io_fsync(w->fd) != 0) {
+        return fail_writer(w, "bringing to disk", errno);
     }
-    error = close_handle(w);
-    if (error != 0) {
-        return fail_writer(w, "closing", error);
+    int rc = cero_io_close(w->fd);
+    w->fd = -1;
+    if (rc != 0) {
+        return fail_writer(w, "closing", errno);
     }
-    error = cero_fault_next("rename");
-    if (error <= 0) {
-        error = rename(w->temporary, w->path) == 0 ? 0 : errno;
-    }
-    if (error != 0) {
-        return fail_writer(w, "moving the finished file to", error);
+    if (cero_io_rename(w->temporary, w->path) != 0) {
+        return fail_writer(w, "moving the finished file to", errno);
     }
     cero_delete(w->temporary);
     w->temporary = NULL;
-    error = sync_folder(w->path);
-    return error == 0 ? CERO_OK : fail_writer(w, "bringing to disk the folder of", error);
+    if (cero_io_fsync_parent(w->path) != 0) {
+        return fail_writer(w, "bringing to disk the folder of", errno);
+    }
+    return CERO_OK;
 }
 
 void cero_file_writer_close(cero_file_writer **writer)
@@ -259,10 +201,10 @@ void cero_file_writer_close(cero_file_writer **writer)
         CERO_UNUSED(ignored);
     }
     if (w->fd >= 0) {
-        (void)close(w->fd);
+        (void)cero_io_close(w->fd);
     }
     if (w->temporary != NULL) {
-        (void)unlink(w->temporary);
+        (void)cero_io_unlink(w->temporary);
     }
     cero_delete(w->temporary);
     cero_delete(w->buffer);

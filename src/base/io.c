@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of io.h: fault first, then the call, then the observer. */
+#define _GNU_SOURCE // sync_file_range
 #include "base/io.h"
 
 #include "base/fault.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -158,6 +161,18 @@ int cero_io_fsync(int fd)
 }
 
 /* The descriptor is gone whatever is returned. */
+void cero_io_start_sync(int fd, int64_t offset, int64_t nbytes)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    // This flag alone waits for nothing, and leaves errors of the disk to fsync.
+    (void)sync_file_range(fd, (off_t)offset, (off_t)nbytes, SYNC_FILE_RANGE_WRITE);
+#else
+    (void)fd;
+    (void)offset;
+    (void)nbytes;
+#endif
+}
+
 int cero_io_close(int fd)
 {
     bool has_failed = fails("close");
@@ -211,4 +226,22 @@ int cero_io_fsync_folder(const char *path)
     }
     errno = error;
     return finish(rc, &(cero_io_event){.change = CERO_IO_FSYNC, .fd = -1, .path = path});
+}
+
+int cero_io_fsync_parent(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash == NULL   ? cero_strdup(".")
+                : slash == path ? cero_strdup("/")
+                                : cero_strndup(path, (size_t)(slash - path));
+
+    if (dir == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int rc = cero_io_fsync_folder(dir);
+    int error = errno;
+    cero_delete(dir);
+    errno = error;
+    return rc;
 }

@@ -88,9 +88,11 @@ typedef cero_status (*cero_hf_source)(void *context, const char *name, int64_t b
 
 typedef struct cero_hf_export_params {
     const cero_model_spec *spec;
-    cero_dtype dtype;          /* F32, BF16 or F16 */
-    int64_t max_shard_bytes;   /* data of one file; 0: 5,000,000,000 as save_pretrained */
-    const char *tokenizer_dir; /* files of the tokenizer are copied from here; NULL: none */
+    cero_dtype dtype;        /* F32, BF16 or F16 */
+    int64_t max_shard_bytes; /* data of one file; 0: 5,000,000,000 as save_pretrained */
+    const char
+        *tokenizer_dir; /* files of the tokenizer, and generation_config.json where it is, are
+                                  copied from here; NULL: none */
     cero_hf_source source;
     void *context;
 } cero_hf_export_params;
@@ -106,8 +108,9 @@ typedef struct cero_hf_export_stats {
  *
  * Everything is written into a folder inside `dir`, read back and compared, and only then moved to its
  * place; weights of an earlier export that would be mistaken for these are removed. If anything fails,
- * what stood in `dir` stands there still, and nothing else. Free space is looked at first. Two exports
- * into one directory at a time are not supported. Not collective.
+ * what stood in `dir` stands there still, and nothing else; if the process is killed, `dir` holds the old model
+ * or the new one, or importing it is refused until the next export puts the old one back (staging.h). Free space
+ * is looked at first. While one export into a directory runs, another is refused. Not collective.
  * Errors: INVALID, IO (full disk: needed and free bytes), NUMERIC for values that are not finite in
  * `dtype` (tensor and count), CORRUPT when what was read back differs, and whatever the source gives.
  */

@@ -26,6 +26,9 @@ enum {
 
 #define DEFAULT_SHARD_BYTES 5000000000
 
+#define GENERATION_CONFIG "generation_config.json"
+
+/* What belongs to the text side of a model; the last is written anew where there is none. */
 static const char *const tokenizer_files[] = {
     "tokenizer.json",
     "tokenizer_config.json",
@@ -34,6 +37,8 @@ static const char *const tokenizer_files[] = {
     "vocab.json",
     "merges.txt",
     "tokenizer.model",
+    "chat_template.jinja",
+    GENERATION_CONFIG,
 };
 
 typedef struct export
@@ -52,7 +57,8 @@ typedef struct export
     int64_t file_bytes; /* of everything, known before writing but for the small files */
     int64_t bad;        /* values of the tensor at hand that are not finite in its dtype */
     int64_t first_bad;
-    int64_t first; /* index of the first tensor of the shard at hand */
+    int64_t first;              /* index of the first tensor of the shard at hand */
+    bool has_generation_config; /* copied with the tokenizer */
 }
 export;
 
@@ -174,7 +180,7 @@ static cero_safetensors_write_params shard_params(export *e, int64_t s)
 static cero_status measure_tokenizer(export *e)
 {
     const char *dir = e->params->tokenizer_dir;
-    int found = 0;
+    int found = 0; // of the tokenizer itself
 
     for (size_t i = 0; dir != NULL && i < CERO_COUNT_OF(tokenizer_files); i++) {
         int64_t nbytes = 0;
@@ -182,7 +188,8 @@ static cero_status measure_tokenizer(export *e)
         if (path == NULL) {
             return CERO_FAIL(CERO_ERR_NOMEM, "no memory to copy the tokenizer of %s", dir);
         }
-        found += cero_file_stat(path, &nbytes) == CERO_FILE_REGULAR;
+        found += cero_file_stat(path, &nbytes) == CERO_FILE_REGULAR &&
+                 strcmp(tokenizer_files[i], GENERATION_CONFIG) != 0;
         e->file_bytes += nbytes;
         cero_delete(path);
     }
@@ -268,6 +275,8 @@ static cero_status stage_tokenizer(export *e)
         if (cero_file_stat(path, NULL) == CERO_FILE_REGULAR) {
             st = cero_file_map_open(path, &map);
             if (st == CERO_OK) {
+                e->has_generation_config =
+                    e->has_generation_config || strcmp(tokenizer_files[i], GENERATION_CONFIG) == 0;
                 st = stage_file(e, tokenizer_files[i], map.data, map.length);
                 cero_file_map_close(&map);
             }
@@ -283,6 +292,9 @@ static cero_status stage_generation_config(export *e)
     const cero_model_spec *spec = e->params->spec;
     cero_text generation = {0};
 
+    if (e->has_generation_config) {
+        return CERO_OK;
+    }
     cero_text_printf(&generation, "{\n  \"_from_model_config\": true");
     if (spec->bos_token_id >= 0) {
         cero_text_printf(&generation, ",\n  \"bos_token_id\": %lld", (long long)spec->bos_token_id);
@@ -295,7 +307,7 @@ static cero_status stage_generation_config(export *e)
                          (long long)spec->eos_token_id[i]);
     }
     cero_text_printf(&generation, "%s\n}\n", spec->eos_count > 1 ? "]" : "");
-    return stage_text(e, "generation_config.json", &generation);
+    return stage_text(e, GENERATION_CONFIG, &generation);
 }
 
 /* Staged last: without it the directory is no model. */

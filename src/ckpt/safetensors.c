@@ -10,14 +10,15 @@
 
 #include "base/fault.h"
 #include "base/memory.h"
+#include "base/xxh3.h"
 #include "ckpt/convert.h"
+#include "ckpt/foreign.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 enum {
     LENGTH_SIZE = 8 /* the length of the header, u64 */
@@ -100,6 +101,10 @@ static cero_status read_header_length(cero_safetensors *file, int64_t length, ui
     }
     CERO_TRY(read_at(file, 0, sizeof(bytes), bytes));
     memcpy(header, bytes, sizeof(*header));
+    const char *foreign = cero_foreign_magic(bytes, sizeof(bytes));
+    if (*header > CERO_SAFETENSORS_MAX_HEADER && foreign != NULL) {
+        return CERO_FAIL(CERO_ERR_CORRUPT, "%s is no safetensors file but %s", file->path, foreign);
+    }
     if (*header > CERO_SAFETENSORS_MAX_HEADER) {
         return CERO_FAIL(CERO_ERR_CORRUPT,
                          "%s: the header would have %llu bytes, the limit is %d; this is no "

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "ckpt/foreign.h"
 #include "ckpt/staging.h"
 
 #include <stdio.h>
@@ -184,22 +185,48 @@ static bool has_file(const char *dir, const char *name)
     return is_there;
 }
 
+/* A file of weights that neither of the two names leads to, NULL if there is none. Free with cero_delete. */
+static char *find_stray(const char *dir)
+{
+    char *found = NULL;
+    cero_file_list list = {0};
+
+    if (cero_file_list_dir(dir, false, &list) == CERO_OK) {
+        for (int64_t i = 0; i < list.count && found == NULL; i++) {
+            found =
+                cero_text_match("*.safetensors", list.path[i]) ? cero_strdup(list.path[i]) : NULL;
+        }
+        cero_file_list_cleanup(&list);
+    }
+    return found;
+}
+
 static cero_status fail_without_weights(const char *dir)
 {
-    static const char *const foreign[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
-                                          "tf_model.h5", "flax_model.msgpack"};
+    CERO_TRY(cero_foreign_check(dir));
+    char *stray = find_stray(dir);
+    cero_status st =
+        CERO_FAIL(stray == NULL ? CERO_ERR_IO : CERO_ERR_CORRUPT,
+                  "%s has no weights: neither %s nor %s is there%s%s", dir, CERO_SHARDS_SINGLE,
+                  CERO_SHARDS_INDEX, stray == NULL ? "" : ", which would have to name ",
+                  stray == NULL ? "" : stray);
+    cero_delete(stray);
+    return st;
+}
 
-    for (size_t i = 0; i < CERO_COUNT_OF(foreign); i++) {
-        if (has_file(dir, foreign[i])) {
-            return CERO_FAIL(CERO_ERR_UNSUPPORTED,
-                             "%s has its weights in %s, which is not read here; load it with "
-                             "Hugging Face transformers and save it by "
-                             "save_pretrained(dir, safe_serialization=True)",
-                             dir, foreign[i]);
-        }
+cero_status cero_shards_look(const char *path, bool *has_weights)
+{
+    cero_status st = CERO_OK;
+    char *stray = NULL;
+
+    *has_weights = has_file(path, CERO_SHARDS_SINGLE) || has_file(path, CERO_SHARDS_INDEX);
+    if (!*has_weights) {
+        CERO_TRY(cero_foreign_check(path));
+        stray = cero_file_stat(path, NULL) == CERO_FILE_DIRECTORY ? find_stray(path) : NULL;
+        st = stray == NULL ? CERO_OK : fail_without_weights(path);
     }
-    return CERO_FAIL(CERO_ERR_IO, "%s has no weights: neither %s nor %s is there", dir,
-                     CERO_SHARDS_SINGLE, CERO_SHARDS_INDEX);
+    cero_delete(stray);
+    return st;
 }
 
 static cero_status open_files(cero_shards *shards)

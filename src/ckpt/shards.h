@@ -28,6 +28,14 @@ typedef struct cero_shards_entry {
 CERO_NODISCARD cero_status cero_shards_open(const char *dir, cero_shards **out);
 void cero_shards_close(cero_shards **shards);
 
+/*
+ * Whether a model's path holds weights that cero_shards_open would look at. Not collective.
+ *
+ * Errors: UNSUPPORTED when it holds, or is, weights of another format (foreign.h); CORRUPT for shards without an index;
+ * NOMEM.
+ */
+CERO_NODISCARD cero_status cero_shards_look(const char *path, bool *has_weights);
+
 /* Tensors of all files, sorted by name. Not collective. */
 int64_t cero_shards_count(const cero_shards *shards);
 const cero_shards_entry *cero_shards_get(const cero_shards *shards, int64_t i);

@@ -380,6 +380,7 @@ static cero_status exchange(cero_staging *s)
 {
     int64_t last = s->count - 1;
 
+    CERO_TRY(sync_dir(s->dir)); // the folder itself, before anything is moved into it
     for (int64_t i = last; i >= 0; i--) {
         CERO_TRY(s->changes[i].had_old ? move(s->changes[i].target, s->changes[i].kept) : CERO_OK);
         CERO_TRY(i == last ? sync_both(s) : CERO_OK);

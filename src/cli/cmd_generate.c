@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "ckpt/foreign.h"
 #include "ckpt/hf.h"
 #include "cli/cli.h"
 #include "cli/run_options.h"
@@ -44,6 +45,8 @@ static cero_status open_inputs(generate_run *run)
     const char *tokenizer = o->tokenizer != NULL ? o->tokenizer : o->model;
     unsigned flags = o->no_special ? CERO_ENCODE_PLAIN_SPECIAL : 0;
 
+    cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->model);
+    CERO_TRY(cero_foreign_check(o->model));
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, o->model);
     CERO_TRY(cero_model_spec_resolve(o->model, &run->model));
     cero_cli_at(run->cli, CERO_CLI_READING_INPUT, tokenizer);

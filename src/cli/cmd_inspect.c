@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "ckpt/foreign.h"
 #include "cli/ckpt/ckpt.h"
 #include "cli/inspect.h"
 
@@ -133,6 +134,9 @@ static cero_status inspect_file(cero_cli *cli, const cero_inspect_values *values
     if (inspect == NULL && ends_with(path, ".json")) {
         CERO_TRY(sniff_json(path, &inspect));
     }
+    if (inspect == NULL || inspect == cero_inspect_tokens) {
+        CERO_TRY(cero_foreign_check(path));
+    }
     if (inspect == NULL) {
         return CERO_FAIL(CERO_ERR_UNSUPPORTED,
                          "%s: neither name nor contents are of a kind that is known; "
@@ -200,6 +204,7 @@ static cero_status inspect_dir(cero_cli *cli, const cero_inspect_values *values,
         CERO_TRY(cero_inspect_checkpoints(cli, values, path, out));
     }
     if (found + weights == 0) {
+        CERO_TRY(cero_foreign_check(path));
         return CERO_FAIL(CERO_ERR_INVALID,
                          "%s: the directory holds none of config.json, model.safetensors, "
                          "model.safetensors.index.json, tokenizer.json, metrics.jsonl, and no "

@@ -8,6 +8,7 @@
  */
 #include "base/file.h"
 #include "base/log.h"
+#include "ckpt/shards.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/resume_options.h"
@@ -107,12 +108,12 @@ static cero_status read_model(train_run *run)
 {
     const cero_train_options *o = run->options;
 
+    // Before config.json is read: a file of weights, or a folder of another trainer, has none.
+    cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->model);
+    CERO_TRY(o->no_weights ? CERO_OK : cero_shards_look(o->model, &run->has_weights));
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, o->model);
     CERO_TRY(cero_model_spec_resolve(o->model, &run->model));
     bool is_dir = cero_file_stat(o->model, NULL) == CERO_FILE_DIRECTORY;
-    run->has_weights = is_dir && !o->no_weights &&
-                       (has_file(o->model, "model.safetensors") ||
-                        has_file(o->model, "model.safetensors.index.json"));
     if (o->tokenizer != NULL) {
         run->tokenizer_path = cero_strdup(o->tokenizer);
     } else if (is_dir && has_file(o->model, "tokenizer.json")) {
@@ -179,6 +180,7 @@ static cero_status create_trainer(train_run *run)
             o->order == CERO_CLI_ORDER_SEQUENTIAL ? CERO_SAMPLER_SEQUENTIAL : CERO_SAMPLER_SHUFFLED,
         .eval_every = o->eval_every,
         .has_weights = run->has_weights,
+        .export_shard_bytes = o->export_shard_size,
         .is_profiling = o->profile,
         .visitor = visit,
         .visitor_context = run,

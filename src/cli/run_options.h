@@ -50,6 +50,7 @@ typedef struct cero_train_options {
     const char *init_from;     /* a checkpoint, a folder of them or a run; NULL: none */
     bool partial;              /* init_from need not fit the model */
     int on_save_error;         /* a cero_cli_on_save_error */
+    int64_t export_shard_size; /* bytes of weights in one file; 0: 5e9 */
 } cero_train_options;
 
 extern const cero_option cero_train_option_table[];

@@ -80,9 +80,10 @@ static bool is_default(const cero_json *v, const char *def)
         return sscanf(def, "%lf", &number) == 1 && number == v->number;
     }
     case CERO_JSON_STRING:
+        // The text may hold a NUL, so it is compared by its length.
         return strcmp(v->text, "auto") == 0 ||
-               (def[0] == '"' && strncmp(def + 1, v->text, v->text_length) == 0 &&
-                strcmp(def + 1 + v->text_length, "\"") == 0);
+               (def[0] == '"' && strlen(def) == v->text_length + 2 &&
+                memcmp(def + 1, v->text, v->text_length) == 0);
     case CERO_JSON_ARRAY:
     case CERO_JSON_OBJECT:
     case CERO_JSON_COUNT:

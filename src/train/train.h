@@ -43,6 +43,7 @@ typedef struct cero_trainer_params {
     int64_t eval_every;         /* steps; 0: at the end alone */
     bool has_weights;           /* cero_trainer_import will be called, unless the run is resumed */
     const char *init_from;      /* NULL, or that cero_trainer_init_from will be called */
+    int64_t export_shard_bytes; /* of weights in one file; 0: 5,000,000,000 */
     bool is_profiling;          /* seconds by operation */
     cero_train_visitor visitor; /* NULL: none */
     void *visitor_context;
@@ -134,6 +135,9 @@ CERO_NODISCARD cero_status cero_trainer_open_files(cero_trainer *trainer);
  * Errors:     those of cero_hf_import_open and cero_hf_import_read.
  */
 CERO_NODISCARD cero_status cero_trainer_import(cero_trainer *trainer, const char *dir);
+
+/* Bytes of files that the last import read on this rank, headers included; 0 before one. Not collective. */
+int64_t cero_trainer_import_bytes(const cero_trainer *trainer);
 
 /* Steps planned, and the engine. Not collective. */
 int64_t cero_trainer_steps(const cero_trainer *trainer);

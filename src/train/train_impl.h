@@ -25,13 +25,14 @@ struct cero_trainer {
     bool has_begun;           /* run was called */
     int64_t seq_len;
     int64_t steps;
-    int64_t done;        /* steps */
-    int64_t position;    /* the sampler's: of the next step's first sample */
-    int64_t samples;     /* consumed by all steps of the run */
-    int64_t tokens_used; /* the same in tokens */
-    int stopped_by;      /* what *stop was on a rank; 0: runs */
-    int32_t *tokens;     /* [rank's samples of a step, seq_len], category IO */
-    int32_t *targets;    /* view into the same block, as tokens */
+    int64_t done;         /* steps */
+    int64_t position;     /* the sampler's: of the next step's first sample */
+    int64_t samples;      /* consumed by all steps of the run */
+    int64_t tokens_used;  /* the same in tokens */
+    int stopped_by;       /* what *stop was on a rank; 0: runs */
+    int32_t *tokens;      /* [rank's samples of a step, seq_len], category IO */
+    int32_t *targets;     /* view into the same block, as tokens */
+    int64_t import_bytes; /* read by the last import */
     double eval_loss;
     /* Checkpoints. */
     char *checkpoints;          /* their folder, owned; NULL without a run directory */

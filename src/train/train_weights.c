@@ -47,8 +47,14 @@ static cero_status import_held(cero_trainer *trainer, const char *dir, uint64_t 
         CERO_TRY_GOTO(import_param(trainer, import, i), out);
     }
 out:
+    trainer->import_bytes = import == NULL ? 0 : cero_hf_import_bytes_read(import);
     cero_hf_import_close(&import);
     return st;
+}
+
+int64_t cero_trainer_import_bytes(const cero_trainer *trainer)
+{
+    return trainer->import_bytes;
 }
 
 cero_status cero_trainer_import(cero_trainer *trainer, const char *dir)
@@ -124,6 +130,7 @@ static cero_status write_export(cero_trainer *trainer, const char *dir, cero_dty
     cero_hf_export_stats stats;
     cero_hf_export_params params = {.spec = trainer->params.model,
                                     .dtype = dtype,
+                                    .max_shard_bytes = trainer->params.export_shard_bytes,
                                     .tokenizer_dir = tokenizer_dir,
                                     .source = give_param,
                                     .context = trainer};

@@ -96,6 +96,55 @@ def safetensors():
     put("safetensors", "bad_short", b"\x02\x00\x00\x00\x00")
 
 
+def manifest(files=None, tensors=None, sections='"engine":{"step":3},\n"train":{}', version=1, **members):
+    """A manifest but for the hash in its last line, which the target makes right."""
+    files = [("rank-00000.safetensors", 128, 64), ("rank-00001.safetensors", 112, 64)] if files is None else files
+    tensors = [("wte", [3, 4], [(0, 64, 0, 10), (1, 64, 10, 12)]), ("optim.exp_avg.b", [10], [(1, 72, 0, 10)]),
+               ("none", [0, 7], [])] if tensors is None else tensors
+    head = {"format": "cero checkpoint", "version": version, "id": "0123456789abcdef0123456789abcdef", "run": "00ff",
+            "step": 3, "block_nbytes": 16,
+            "mesh": {"world_size": 2, "dp": 2, "tp": 1, "pp": 1, "sp": 1, "zero_stage": 3}}
+    head["files"] = [{"name": name, "nbytes": nbytes, "header_nbytes": header, "header_xxh3": "00ff00ff00ff00ff"}
+                     for name, nbytes, header in files]
+    head["tensors"] = [{"name": name, "dtype": "f32", "shape": shape, "ranges": [
+        {"file": f, "offset": o, "begin": b, "end": e, "xxh3": ["00ff00ff00ff00ff"] * -(-(e - b) * 4 // 16)}
+        for f, o, b, e in ranges]} for name, shape, ranges in tensors]
+    head.update(members)
+    lines = [f'"{key}":{json.dumps(value, separators=(",", ":"))}' for key, value in head.items()]
+    if sections:
+        lines.append(sections)
+    return "{" + ",\n".join(lines) + ',\n"xxh3":"0000000000000000"}\n'
+
+
+def manifests():
+    one = [("a.safetensors", 64, 8)]
+    put("manifest", "two_ranks", manifest())
+    put("manifest", "empty", manifest([], [], ""))
+    put("manifest", "one", manifest(one, [("w\u00e9 \"", [2, 1, 1, 1, 1, 1], [(0, 8, 0, 2)])], ""))
+    put("manifest", "touching", manifest(one, [("b", [2], [(0, 16, 0, 1), (0, 8, 1, 2)]), ("a", [], [(0, 12, 0, 1)])]))
+    put("manifest", "bad_version", manifest(version=2))
+    put("manifest", "bad_format", manifest(format="checkpoint\n"))
+    put("manifest", "bad_name", manifest([("../a", 64, 8)], []))
+    put("manifest", "bad_hidden", manifest([(".a", 64, 8)], []))
+    put("manifest", "bad_twice", manifest(one * 2, []))
+    put("manifest", "bad_header", manifest([("a", 64, 65)], []))
+    put("manifest", "bad_hole", manifest(one, [("w", [4], [(0, 8, 0, 1), (0, 16, 2, 4)])]))
+    put("manifest", "bad_end", manifest(one, [("w", [4], [(0, 8, 0, 3)])]))
+    put("manifest", "bad_overlap", manifest(one, [("w", [4], [(0, 8, 0, 4)]), ("v", [4], [(0, 20, 0, 4)])]))
+    put("manifest", "bad_outside", manifest(one, [("w", [20], [(0, 8, 0, 20)])]))
+    put("manifest", "bad_offset", manifest(one, [("w", [1], [(0, 2**63 - 1, 0, 1)])]))
+    put("manifest", "bad_file", manifest(one, [("w", [1], [(1, 8, 0, 1)])]))
+    put("manifest", "bad_product", manifest(one, [("w", [2**40, 2**40], [])]))
+    put("manifest", "bad_bytes", manifest(one, [("w", [2**62], [])]))
+    put("manifest", "bad_tensor_twice", manifest(one, [("w", [1], [(0, 8, 0, 1)]), ("w", [1], [(0, 12, 0, 1)])]))
+    put("manifest", "bad_block", manifest(block_nbytes=6))
+    put("manifest", "bad_id", manifest(id="0123456789ABCDEF"))
+    put("manifest", "bad_mesh", manifest(mesh={"world_size": 0, "dp": 1, "tp": 1, "pp": 1, "sp": 1, "zero_stage": 4}))
+    put("manifest", "bad_section", manifest(sections='"engine\\u001b":3'))
+    put("manifest", "bad_cut", manifest()[:300])
+    put("manifest", "bad_none", "")
+
+
 def shards():
     put("shards", "two", {"metadata": {"total_size": 3}, "weight_map": {
         "a.weight": "model-00001-of-00002.safetensors", "b.weight": "model-00002-of-00002.safetensors",
@@ -266,6 +315,12 @@ def tokenizers():
         "type": "Split", "pattern": {"Regex": "(a+a+)+$"}, "behavior": "Isolated", "invert": False}), b"a" * 40 + b"b"))
     put("tokenizer", "growing", text_of(tokenizer({"a": 0}, [], normalizer={"type": "Sequence", "normalizers": [
         {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 16}] * 5}), b"aa"))
+    put("tokenizer", "bad_template", text_of(tokenizer(few, merges, post_processor={
+        "type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "a"}}] * 5 + [{"Sequence": {"id": "A"}}],
+        "special_tokens": {"a": {"ids": [0] * 1000}}})))
+    put("tokenizer", "bad_strip", text_of(tokenizer(few, merges, decoder={
+        "type": "Strip", "content": "ab", "start": 1, "stop": 0})))
+    put("tokenizer", "bad_replacement", text_of(tokenizer(few, merges, pre_tokenizer={**metaspace, "replacement": "  "})))
     put("tokenizer", "bad_added", text_of(tokenizer(few, merges, added_tokens=[added(3, "he")])))
     put("tokenizer", "bad_type", text_of(tokenizer(few, merges, model={"type": "WordPiece\n"})))
     put("tokenizer", "bad_truncation", text_of(tokenizer(few, merges, truncation={"max_length": 5})))
@@ -323,7 +378,7 @@ def npys():
 
 
 def main():
-    for write in (hostfiles, jsons, safetensors, shards, model_configs, train_configs, tokenizers, idxs, npys):
+    for write in (hostfiles, jsons, safetensors, manifests, shards, model_configs, train_configs, tokenizers, idxs, npys):
         write()
     files = [path for path in ROOT.rglob("*") if path.is_file()]
     print(f"{len(files)} seeds, {sum(path.stat().st_size for path in files)} bytes")

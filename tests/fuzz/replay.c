@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a fuzz target over files, without libFuzzer: each as it is, cut off behind each of its bytes, and with each
- * byte changed, in up to MAX_PLACES places spread over the file.
+ * Runs a fuzz target over files, without libFuzzer: each as it is, and those of a corpus also cut off behind each of
+ * their bytes and with each byte changed, in up to MAX_PLACES places spread over the file.
  *
  * So that every build and every compiler meets the corpora and all inputs that once broke something. The name of a
  * file is printed before it is run: the last one is the one that failed.
@@ -54,7 +54,7 @@ static void check_name(const char *path)
     const char *name = slash == NULL ? path : slash + 1;
     bool is_bad = strncmp(name, "bad_", 4) == 0;
 
-    if (strstr(path, "/corpus/") != NULL && is_bad == fuzz_accepted) {
+    if (is_bad == fuzz_accepted) {
         (void)fprintf(stderr, "%s was %s: %s\n", path, is_bad ? "accepted" : "refused",
                       is_bad ? "its name says that it is bad" : cero_error_message());
         exit(1);
@@ -73,10 +73,11 @@ static void replay_file(const char *path)
         exit(1);
     }
     run(bytes, size);
-    check_name(path);
-    size_t step = size / MAX_PLACES + 1;
-    for (size_t at = 0; at < size; at += step) {
-        run_changed(bytes, size, at);
+    if (strstr(path, "/corpus/") != NULL) {
+        check_name(path);
+        for (size_t at = 0; at < size; at += size / MAX_PLACES + 1) {
+            run_changed(bytes, size, at);
+        }
     }
     cero_delete(bytes);
     files++;

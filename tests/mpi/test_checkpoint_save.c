@@ -71,6 +71,8 @@ static cero_status poll_steps(job *j, cero_saver *saver, int64_t *step, cero_sav
 
 static void check_background(int stage, const char *dtype)
 {
+    static states saved;
+    static states now;
     job j;
     cero_saver_stats stats = {0};
     cero_saver_stats ended = {0};
@@ -101,21 +103,25 @@ static void check_background(int stage, const char *dtype)
         assert_same_digest("direct", "beside");
     }
     // Two in a row: the second waits for the first, and each is of its own step.
+    assert_ok(cero_saver_begin(direct, "second", NULL, 0, NULL));
     assert_ok(cero_saver_begin(beside, NULL, NULL, 0, &stats));
     job_train(&j, step++, 1);
-    assert_ok(cero_saver_begin(direct, "second", NULL, 0, NULL));
+    states_get(&j, &saved);
     assert_ok(cero_saver_begin(beside, NULL, NULL, 0, &ended));
     assert_int_equal(ended.step, stats.step + 1);
     assert_true(has_entry(stats.tag));
     job_train(&j, step++, 1);
     assert_ok(cero_saver_wait(beside, &has_ended, &ended));
     assert_true(has_ended && ended.is_committed);
-    assert_ok(cero_saver_wait(beside, &has_ended, &ended));
+    assert_ok(cero_saver_wait(beside, &has_ended, NULL));
     assert_false(has_ended);
     if (j.rank == 0) {
-        assert_same_digest("second", ended.tag);
+        assert_same_digest("second", stats.tag);
         assert_int_equal(count_entries(), 5);
     }
+    assert_ok(cero_engine_load(j.engine, dir, NULL, NULL));
+    states_get(&j, &now);
+    states_assert_same(&saved, &now);
     cero_saver_destroy(&beside);
     cero_saver_destroy(&direct);
     job_close(&j);
@@ -177,6 +183,9 @@ static void check_fault(job *j, const char *fault, int rank, bool is_background)
         assert_true(has_ended);
     }
     assert_int_equal(unsetenv("CERO_FAULT"), 0);
+    if (st == CERO_OK) {
+        fail_msg("%s did no harm", fault);
+    }
     assert_int_equal(st, j->rank == rank ? CERO_ERR_IO : CERO_ERR_REMOTE);
     assert_fails_on_all(st, CERO_ERR_IO, "saving ");
     assert_fails_on_all(st, CERO_ERR_IO, strstr(fault, "ENOSPC") != NULL ? "No space" : "error");
@@ -203,7 +212,10 @@ static void test_faults(void **state)
     job_train(&j, 1, 1);
     for (int is_background = 0; is_background < 2; is_background++) {
         for (size_t k = 0; k < CERO_COUNT_OF(of_rank); k++) {
-            check_fault(&j, of_rank[k], j.size - 1, is_background);
+            // Rank 0 opens files before its own.
+            if (j.size > 1 || strncmp(of_rank[k], "open", 4) != 0) {
+                check_fault(&j, of_rank[k], j.size - 1, is_background);
+            }
         }
         for (size_t k = 0; k < CERO_COUNT_OF(of_first); k++) {
             check_fault(&j, of_first[k], 0, is_background);
@@ -318,7 +330,10 @@ static void test_folder_of_each_rank(void **state)
     if (j.size == 1) {
         assert_ok(st);
     } else {
-        assert_fails_on_all(st, CERO_ERR_IO, "rank 1 does not see here/x.tmp-");
+        char text[64];
+        (void)snprintf(text, sizeof(text), "rank %d does not see here/x.tmp-",
+                       j.rank > 0 ? j.rank : 1);
+        assert_fails_on_all(st, CERO_ERR_IO, text);
         assert_fails_on_all(st, CERO_ERR_IO, "a file system that all ranks share");
         assert_int_not_equal(access("here/x", F_OK), 0);
     }

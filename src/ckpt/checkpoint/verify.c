@@ -68,8 +68,10 @@ static cero_status note_block(walk *w, bad_range *bad, const cero_reader_block *
 static cero_status tell_range(walk *w, bad_range *bad)
 {
     if (bad->finding.bad_blocks > 1) {
-        cero_text_printf(&bad->message, "; %lld more blocks of this range are damaged",
-                         (long long)bad->finding.bad_blocks - 1);
+        cero_text_printf(&bad->message, "; %lld more block%s of this range %s damaged",
+                         (long long)bad->finding.bad_blocks - 1,
+                         bad->finding.bad_blocks == 2 ? "" : "s",
+                         bad->finding.bad_blocks == 2 ? "is" : "are");
     }
     CERO_TRY(cero_text_finish(&bad->message));
     bad->finding.message = bad->message.data;

@@ -12,6 +12,14 @@ static bool is_null(const cero_json *value)
     return value == NULL || value->type == CERO_JSON_NULL;
 }
 
+/* One, and not NUL, which ends a text of C. */
+static bool is_one_character(const cero_json *value)
+{
+    return value->text_length > 0 && value->text[0] != '\0' &&
+           cero_text_utf8_length((const unsigned char *)value->text, value->text_length) ==
+               value->text_length;
+}
+
 static cero_status set_text(cero_step *step, const cero_json *value)
 {
     step->text = cero_strndup(value->text, value->text_length);
@@ -204,8 +212,7 @@ static cero_status load_metaspace(const cero_json *value, cero_steps *steps)
     CERO_TRY(load_scheme(value, &step->scheme));
     CERO_TRY(set_text(step, text));
     step->behavior = CERO_SPLIT_NEXT;
-    if (text->text_length == 0 || cero_text_utf8_length((const unsigned char *)text->text,
-                                                        text->text_length) != text->text_length) {
+    if (!is_one_character(text)) {
         return CERO_JSON_FAIL(text, "the replacement \"%.40s\" is not one character", text->text);
     }
     step->is_whole = !splits;
@@ -304,9 +311,10 @@ static cero_status load_strip(const cero_json *value, cero_tokenizer *tokenizer)
                               "expected start >= 0 and stop 0",
                               (long long)tokenizer->strip_start, (long long)at_end);
     }
-    if (content->text_length == 0 || content->text_length > 4) {
+    if (!is_one_character(content)) {
         return CERO_JSON_FAIL(content, "the content of Strip is not one character");
     }
+    memset(tokenizer->strip_char, 0, sizeof(tokenizer->strip_char));
     memcpy(tokenizer->strip_char, content->text, content->text_length);
     return CERO_OK;
 }

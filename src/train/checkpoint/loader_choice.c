@@ -42,7 +42,7 @@ void cero_loader_skip(cero_loader *loader, const char *name)
     }
 }
 
-/* Its name says that it is older than what will be loaded: it is not what is being skipped. */
+/* Its name says that it is of an earlier step: it is not what is being skipped. */
 static bool is_older(const cero_folder_entry *entry, int64_t step)
 {
     char tag[CERO_FOLDER_MAX_TAG];
@@ -52,22 +52,30 @@ static bool is_older(const cero_folder_entry *entry, int64_t step)
            is_of_tag(entry, cero_folder_step_tag(found, tag));
 }
 
+/* Tells of what is no checkpoint, as far as it may be newer than `step`; each once. */
+static void note_broken(cero_loader *loader, int64_t step)
+{
+    cero_loader_choice *c = &loader->choice;
+
+    for (int64_t i = 0; i < c->list.count && loader->params->tag == NULL; i++) {
+        const cero_folder_entry *e = &c->list.entries[i];
+        if (e->kind == CERO_FOLDER_BROKEN && !c->is_noted[i] && !is_older(e, step)) {
+            c->is_noted[i] = true;
+            note(loader, e->name, e->reason);
+        }
+    }
+}
+
 cero_status cero_loader_choice_open(cero_loader *loader)
 {
     cero_loader_choice *c = &loader->choice;
-    int64_t newest = -1;
 
     CERO_TRY(cero_folder_list_read(loader->params->dir, &c->list));
+    c->is_noted = cero_new((size_t)c->list.count, sizeof(bool));
+    CERO_CHECK(c->is_noted != NULL, CERO_ERR_NOMEM, "no memory for a list of %lld checkpoints",
+               (long long)c->list.count);
     for (int64_t i = 0; i < c->list.count; i++) {
-        const cero_folder_entry *e = &c->list.entries[i];
-        c->count += e->kind != CERO_FOLDER_ORPHAN ? 1 : 0;
-        newest = newest < 0 && is_candidate(loader, e) ? e->step : newest;
-    }
-    for (int64_t i = 0; i < c->list.count && loader->params->tag == NULL; i++) {
-        const cero_folder_entry *e = &c->list.entries[i];
-        if (e->kind == CERO_FOLDER_BROKEN && !is_older(e, newest)) {
-            note(loader, e->name, e->reason);
-        }
+        c->count += c->list.entries[i].kind != CERO_FOLDER_ORPHAN ? 1 : 0;
     }
     return CERO_OK;
 }
@@ -75,6 +83,7 @@ cero_status cero_loader_choice_open(cero_loader *loader)
 void cero_loader_choice_close(cero_loader *loader)
 {
     cero_folder_list_cleanup(&loader->choice.list);
+    cero_delete(loader->choice.is_noted);
     cero_text_cleanup(&loader->choice.skipped);
 }
 
@@ -118,7 +127,7 @@ static cero_status fail_absent_tag(const cero_loader *loader)
     return st;
 }
 
-static cero_status fail_none(const cero_loader *loader)
+static cero_status fail_none(cero_loader *loader)
 {
     const cero_loader_params *params = loader->params;
     const cero_loader_choice *c = &loader->choice;
@@ -126,6 +135,7 @@ static cero_status fail_none(const cero_loader *loader)
     if (params->tag != NULL) {
         return fail_absent_tag(loader);
     }
+    note_broken(loader, 0);
     CERO_CHECK(c->count == 0, CERO_ERR_CORRUPT, "none of the checkpoints in %s verifies: %s",
                params->dir, c->skipped.data != NULL ? c->skipped.data : "");
     // A name without what it names is what somebody removed: to begin anew would hide it.
@@ -148,6 +158,7 @@ cero_status cero_loader_choose(cero_loader *loader, cero_loader_candidate *out)
         if (!is_candidate(loader, entry)) {
             continue;
         }
+        note_broken(loader, entry->step);
         cero_status st = read_manifest(loader, entry->name, out);
         if (st != CERO_ERR_IO || loader->params->tag != NULL) {
             return st;

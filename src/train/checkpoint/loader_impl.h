@@ -18,6 +18,7 @@ enum {
 /* Rank 0's view of DIR. */
 typedef struct cero_loader_choice {
     cero_folder_list list;
+    bool *is_noted;    /* owned, [list.count]: said to be no checkpoint */
     int64_t next;      /* entry to look at */
     int64_t count;     /* entries that are checkpoints, sound or not */
     cero_text skipped; /* each that was not taken, and why */

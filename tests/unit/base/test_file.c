@@ -293,8 +293,12 @@ static void test_make_dir(void **state)
     assert_ok(put(in_folder("p/file"), CERO_FILE_REPLACE, "", 0));
     assert_fails(cero_file_make_dir(in_folder("p/file")), CERO_ERR_IO, "a file stands there");
     assert_fails(cero_file_make_dir(in_folder("p/file/x")), CERO_ERR_IO, "p/file");
-    set_fault("mkdir:3:ENOSPC");
+    set_fault("mkdir:1:ENOSPC");
     assert_fails(cero_file_make_dir(in_folder("n")), CERO_ERR_IO, "No space left");
+    // One that could not be brought to disk is not left to be taken for one that was.
+    set_fault("fsync:1:EIO");
+    assert_fails(cero_file_make_dir(in_folder("n")), CERO_ERR_IO, "to disk: Input/output error");
+    assert_int_equal(cero_file_stat(in_folder("n"), NULL), CERO_FILE_ABSENT);
     (void)unsetenv("CERO_FAULT");
 }
 

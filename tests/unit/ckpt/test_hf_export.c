@@ -179,6 +179,19 @@ static void test_generation_config(void **state)
     assert_string_equal(bytes, "{\n  \"_from_model_config\": true,\n  \"bos_token_id\": 1,\n"
                                "  \"eos_token_id\": [2, 3]\n}\n");
     cero_delete(bytes);
+    // One that came with the model is kept as it is, but is no tokenizer.
+    const char *from = files_in(dir, "from");
+    params.tokenizer_dir = from;
+    assert_ok(cero_file_make_dir(from));
+    files_write(files_in(from, "generation_config.json"), "{\"top_k\": 5}", 12);
+    assert_fails(cero_hf_export(dir, &params, NULL), CERO_ERR_IO, "no file of a tokenizer");
+    files_write(files_in(from, "tokenizer.json"), "{}", 2);
+    files_write(files_in(from, "chat_template.jinja"), "{{ }}", 5);
+    assert_ok(cero_hf_export(dir, &params, NULL));
+    assert_ok(cero_file_read(files_in(dir, "generation_config.json"), 1000, &bytes, &n));
+    assert_string_equal(bytes, "{\"top_k\": 5}");
+    cero_delete(bytes);
+    assert_int_equal(cero_file_stat(files_in(dir, "chat_template.jinja"), NULL), CERO_FILE_REGULAR);
 }
 
 /* A source with one value replaced. */
@@ -235,6 +248,54 @@ static void test_values_that_do_not_fit(void **state)
     assert_fails(cero_hf_export(to, &params, NULL), CERO_ERR_REMOTE, "the source gave up");
     params.dtype = CERO_DTYPE_F64;
     assert_fails(cero_hf_export(to, &params, NULL), CERO_ERR_INVALID, "not as f64");
+}
+
+/* A disk that loses a bit of this file, once it is there. */
+typedef struct rot {
+    const char *path;
+    bool is_done;
+} rot;
+
+static cero_status rotting_values(void *context, const char *name, int64_t begin, int64_t numel,
+                                  float *out)
+{
+    rot *r = context;
+
+    if (!r->is_done && cero_file_stat(r->path, NULL) == CERO_FILE_REGULAR) {
+        FILE *f = fopen(r->path, "r+b");
+        assert_non_null(f);
+        assert_int_equal(fseek(f, -1, SEEK_END), 0);
+        int last = fgetc(f);
+        assert_int_equal(fseek(f, -1, SEEK_END), 0);
+        assert_int_equal(fputc(last ^ 1, f), last ^ 1);
+        assert_int_equal(fclose(f), 0);
+        r->is_done = true;
+    }
+    return models_values(NULL, name, begin, numel, out);
+}
+
+/* Pitfall 8: an export reads its own files before it lets go of what they replace. */
+static void test_reads_back(void **state)
+{
+    (void)state;
+    cero_model_spec g = models_gpt2();
+    cero_hf_export_stats stats;
+    char name[64];
+    char path[160];
+    rot r = {.path = path};
+    cero_hf_export_params params = {.spec = &g, .max_shard_bytes = 9000, .source = models_values};
+
+    assert_ok(cero_hf_export(dir, &params, &stats));
+    assert_true(stats.shards > 1);
+    (void)snprintf(path, sizeof(path), "%s/.cero-export/%s", dir,
+                   cero_shards_name(0, stats.shards, name, sizeof(name)));
+    params.source = rotting_values;
+    params.context = &r;
+    assert_fails(cero_hf_export(dir, &params, NULL), CERO_ERR_CORRUPT,
+                 "reads back other than it was written");
+    assert_true(r.is_done);
+    check_model(dir, &g, CERO_DTYPE_F32);
+    assert_ok(cero_hf_export(dir, &params, NULL));
 }
 
 /* Names and contents of all files of a directory as one hash. */
@@ -392,6 +453,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tokenizer_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_generation_config, setup, teardown),
         cmocka_unit_test_setup_teardown(test_values_that_do_not_fit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reads_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_failing_call, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_faults, setup, teardown),
         cmocka_unit_test_setup_teardown(test_leftovers, setup, teardown),
