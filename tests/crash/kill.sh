@@ -41,7 +41,11 @@ for line in open(sys.argv[1]):
 P
 }
 
-list_files() { (cd "$work/$1" && find . -mindepth 1 | LC_ALL=C sort); }
+# Without the checkpoint `may_stay`: a run that is killed between its last commit and the removal of what that replaces
+# saves no more.
+list_files() {
+    (cd "$work/$1" && find . -mindepth 1 -not -path "./checkpoints/${may_stay:-none}*" | LC_ALL=C sort)
+}
 
 expect_same_run() { # <run> <straight>
     diff <(plain_metrics "$1") <(plain_metrics "$2") >"$work/diff" ||
@@ -52,11 +56,15 @@ expect_same_run() { # <run> <straight>
         fail "other files: $(head -c 1500 "$work/diff")"
 }
 
-# The newest checkpoint of a run that was killed at least at step <step> is whole; older ones are, too.
-expect_whole() { # <run> <step>
+newest_step() { # <run>
+    find "$work/$1/checkpoints" -maxdepth 1 -name 'step-????????' | LC_ALL=C sort | tail -1 | grep -oE '[0-9]+$'
+}
+
+# A run that was killed has what the run had that it went on from, or newer, and all of it is whole.
+expect_whole() { # <run> <from>
     "$CERO_COMMAND" ckpt verify "$work/$1/checkpoints" >"$work/verify" 2>&1 ||
         fail "a checkpoint does not verify: $(cat "$work/verify")"
-    [ -e "$work/$1/checkpoints/step-$(printf %08d "$2")" ] || fail "step $2 is lost"
+    [[ ! $(newest_step "$1") < $(newest_step "$2") ]] || fail "a checkpoint is lost"
 }
 
 # <ranks> [<rank> <fault>]: the run of `train`, in which a rank may meet a fault.
@@ -97,14 +105,14 @@ strike_run() { # <ranks> <rank> <stride> [<option…>]
         run_small "$1" "$2" "io:$n:SIGKILL"
         [ "$code" -ne 0 ] || break
         killed=$((killed + 1))
-        expect_whole run 2
+        expect_whole run base
         run_small "$1"
         expect_code 0
         expect_same_run run straight
     done
     expect_same_run run straight
     echo "$1 ranks, rank $2 killed $killed times (of $n changes)${4:+ with ${*:4}}"
-    [ "$killed" -gt 3 ] || fail "the run was killed only $killed times"
+    [ "$killed" -ge 3 ] || fail "the run was killed only $killed times"
 }
 
 # Kills the processes of the run, the launcher included.
