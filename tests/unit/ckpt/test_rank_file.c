@@ -6,6 +6,7 @@
  */
 #include "files.h"
 
+#include "base/xxh3.h"
 #include "ckpt/checkpoint/manifest_impl.h"
 #include "ckpt/checkpoint/rank_file.h"
 #include "ckpt/safetensors.h"
