@@ -194,6 +194,50 @@ static void test_generation_config(void **state)
     assert_int_equal(cero_file_stat(files_in(dir, "chat_template.jinja"), NULL), CERO_FILE_REGULAR);
 }
 
+/* Fields that change no arithmetic come through; those of the model, of its files, and unknown ones do not. */
+static void test_carried_fields(void **state)
+{
+    static const char source[] =
+        "{\"pad_token_id\": 5, \"task_specific_params\": {\"a\": [1.50, \"\\u00e9\", null]},\n"
+        " \"use_cache\": false, \"_name_or_path\": \"x\", \"transformers_version\": \"4.1\",\n"
+        " \"hidden_size\": 99, \"bos_token_id\": 99, \"of_tomorrow\": 1, \"do_sample\": true}";
+    static const char wanted[] = ",\n  \"pad_token_id\": 5"
+                                 ",\n  \"task_specific_params\": {\"a\":[1.50,\"\xC3\xA9\",null]}"
+                                 ",\n  \"do_sample\": true\n}\n";
+    cero_model_spec l = models_llama();
+    char from[96];
+    char *plain = NULL;
+    char *carried = NULL;
+    size_t n = 0;
+    size_t longer = 0;
+    cero_hf_export_params params = {.spec = &l, .source = models_values};
+
+    (void)state;
+    (void)snprintf(from, sizeof(from), "%s/source.json", dir);
+    files_write(from, source, sizeof(source) - 1);
+    assert_ok(cero_hf_export(dir, &params, NULL));
+    assert_ok(cero_file_read(files_in(dir, "config.json"), 0, &plain, &n));
+    params.config_from = from;
+    assert_ok(cero_hf_export(dir, &params, NULL));
+    assert_ok(cero_file_read(files_in(dir, "config.json"), 0, &carried, &longer));
+    assert_memory_equal(carried, plain, n - 3);
+    assert_string_equal(carried + n - 3, wanted);
+    cero_delete(carried);
+    check_model(dir, &l, CERO_DTYPE_F32);
+    // A source that is gone, or is no JSON, costs its fields and not the model.
+    for (int i = 0; i < 2; i++) {
+        files_write(from, i == 0 ? "{" : "[1]", i == 0 ? 1 : 3);
+        assert_ok(cero_hf_export(dir, &params, NULL));
+        assert_ok(cero_file_read(files_in(dir, "config.json"), 0, &carried, &longer));
+        assert_string_equal(carried, plain);
+        cero_delete(carried);
+    }
+    assert_int_equal(unlink(from), 0);
+    assert_ok(cero_hf_export(dir, &params, NULL));
+    check_model(dir, &l, CERO_DTYPE_F32);
+    cero_delete(plain);
+}
+
 /* A source with one value replaced. */
 typedef struct spoilt {
     const char *name;
@@ -452,6 +496,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_shards, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tokenizer_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_generation_config, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_carried_fields, setup, teardown),
         cmocka_unit_test_setup_teardown(test_values_that_do_not_fit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reads_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_failing_call, setup, teardown),
