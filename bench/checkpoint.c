@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/rng.h"
+#include "base/xxh3.h"
 #include "ckpt/checkpoint/rank_file.h"
 #include "ckpt/checkpoint/reader.h"
 #include "comm/comm.h"
@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 enum {
     MAX_ROUNDS = 99,

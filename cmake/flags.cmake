@@ -28,7 +28,8 @@ function(cero_target_flags target)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src"
                                                "${PROJECT_SOURCE_DIR}/include")
   target_compile_definitions(${target} PRIVATE _POSIX_C_SOURCE=200809L _DEFAULT_SOURCE
-                                               $<$<NOT:$<CONFIG:Debug>>:NDEBUG>)
+                                               $<$<NOT:$<CONFIG:Debug>>:NDEBUG>
+                                               $<$<BOOL:${CERO_HAVE_XXH_DISPATCH}>:CERO_HAVE_XXH_DISPATCH>)
   target_compile_options(${target} PRIVATE ${CERO_WARNINGS} ${CERO_FP_FLAGS} ${CERO_HARDENING})
   if(CERO_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${CERO_SANITIZE} -fno-omit-frame-pointer

@@ -52,6 +52,9 @@ ssize_t cero_io_pread(int fd, void *bytes, size_t nbytes, int64_t offset);
 ssize_t cero_io_write(int fd, const void *bytes, size_t nbytes);
 int cero_io_truncate(int fd, int64_t length);
 int cero_io_fsync(int fd);
+/* Asks the system to begin to bring these bytes to the disk, where it can be asked. Neither a promise nor a change:
+ * it cannot fail, and cero_io_fsync is what brings them there and tells errors. */
+void cero_io_start_sync(int fd, int64_t offset, int64_t nbytes);
 int cero_io_close(int fd);
 int cero_io_rename(const char *from, const char *to);
 int cero_io_mkdir(const char *path);

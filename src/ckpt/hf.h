@@ -93,6 +93,9 @@ typedef struct cero_hf_export_params {
     const char
         *tokenizer_dir; /* files of the tokenizer, and generation_config.json where it is, are
                                   copied from here; NULL: none */
+    const char
+        *config_from; /* a config.json whose fields that change no arithmetic are carried over, such
+                                  as pad_token_id; NULL: none */
     cero_hf_source source;
     void *context;
 } cero_hf_export_params;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Export: config, weights and tokenizer as save_pretrained lays them out.
+ * Export: config, weights and tokenizer as save_pretrained lays them out. Files that are no weights are made in
+ * hf_export_text.c.
  *
  * Order of work: measure and compare with the free space, write into the staging folder, open what was
  * written with the importer's own checks and compare hashes, then move all files to their place.
  */
-#include "ckpt/hf.h"
+#include "ckpt/hf_export_impl.h"
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "ckpt/convert.h"
 #include "ckpt/shards.h"
-#include "ckpt/staging.h"
 
 #include <errno.h>
 #include <math.h>
@@ -20,49 +20,12 @@
 #include <sys/statvfs.h>
 
 enum {
-    NAME_SIZE = 64,         /* of a file */
     SMALL_FILES = 64 * 1024 /* bytes set aside for config.json and its like, and for the folder */
 };
 
 #define DEFAULT_SHARD_BYTES 5000000000
 
-#define GENERATION_CONFIG "generation_config.json"
-
-/* What belongs to the text side of a model; the last is written anew where there is none. */
-static const char *const tokenizer_files[] = {
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer.model",
-    "chat_template.jinja",
-    GENERATION_CONFIG,
-};
-
-typedef struct export
-{
-    const cero_hf_export_params *params;
-    const char *dir;
-    cero_staging *staging;
-    cero_hf_table table;
-    cero_safetensors_decl *decl; /* [param_count], owned, in the table's order */
-    uint64_t *hashes;            /* [param_count], owned */
-    int64_t *nbytes;             /* [param_count], owned: data of each tensor */
-    int64_t *shard_of;           /* [param_count], owned */
-    int64_t shard_count;
-    int64_t total_numel;
-    int64_t total_data;
-    int64_t file_bytes; /* of everything, known before writing but for the small files */
-    int64_t bad;        /* values of the tensor at hand that are not finite in its dtype */
-    int64_t first_bad;
-    int64_t first;              /* index of the first tensor of the shard at hand */
-    bool has_generation_config; /* copied with the tokenizer */
-}
-export;
-
-static void export_cleanup(export *e)
+static void export_cleanup(cero_hf_exporter *e)
 {
     cero_staging_end(&e->staging);
     cero_hf_table_cleanup(&e->table);
@@ -84,7 +47,7 @@ static cero_status check_params(const cero_hf_export_params *p)
 }
 
 /* Declarations and shards, from the table alone. */
-static cero_status plan_weights(export *e)
+static cero_status plan_weights(cero_hf_exporter *e)
 {
     const cero_hf_export_params *p = e->params;
 
@@ -114,8 +77,8 @@ static cero_status plan_weights(export *e)
 }
 
 /* Counts what cannot be read back as a number; says so when the tensor is through. */
-static cero_status note_values(export *e, const cero_hf_entry *entry, int64_t begin, int64_t numel,
-                               const float *x)
+static cero_status note_values(cero_hf_exporter *e, const cero_hf_entry *entry, int64_t begin,
+                               int64_t numel, const float *x)
 {
     // The smallest magnitudes that round to infinity; for F32 infinity itself.
     float limit = e->params->dtype == CERO_DTYPE_F16    ? 65520.0F
@@ -145,7 +108,7 @@ static cero_status note_values(export *e, const cero_hf_entry *entry, int64_t be
 static cero_status give_values(void *context, int64_t index, int64_t begin, int64_t numel,
                                void *out)
 {
-    export *e = context;
+    cero_hf_exporter *e = context;
     const cero_hf_entry *entry = &e->table.entry[e->first + index];
 
     CERO_TRY(e->params->source(e->params->context, entry->name, begin, numel, out));
@@ -153,7 +116,7 @@ static cero_status give_values(void *context, int64_t index, int64_t begin, int6
 }
 
 /* What the writer needs for shard s, whose tensors are contiguous in the table. */
-static cero_safetensors_write_params shard_params(export *e, int64_t s)
+static cero_safetensors_write_params shard_params(cero_hf_exporter *e, int64_t s)
 {
     static const char *const metadata[] = {"format", "pt"};
     int64_t first = 0;
@@ -177,30 +140,7 @@ static cero_safetensors_write_params shard_params(export *e, int64_t s)
     };
 }
 
-static cero_status measure_tokenizer(export *e)
-{
-    const char *dir = e->params->tokenizer_dir;
-    int found = 0; // of the tokenizer itself
-
-    for (size_t i = 0; dir != NULL && i < CERO_COUNT_OF(tokenizer_files); i++) {
-        int64_t nbytes = 0;
-        char *path = cero_file_join(dir, tokenizer_files[i]);
-        if (path == NULL) {
-            return CERO_FAIL(CERO_ERR_NOMEM, "no memory to copy the tokenizer of %s", dir);
-        }
-        found += cero_file_stat(path, &nbytes) == CERO_FILE_REGULAR &&
-                 strcmp(tokenizer_files[i], GENERATION_CONFIG) != 0;
-        e->file_bytes += nbytes;
-        cero_delete(path);
-    }
-    if (dir != NULL && found == 0) {
-        return CERO_FAIL(CERO_ERR_IO, "%s holds no file of a tokenizer (%s, %s, ...)", dir,
-                         tokenizer_files[0], tokenizer_files[4]);
-    }
-    return CERO_OK;
-}
-
-static cero_status check_space(export *e)
+static cero_status check_space(cero_hf_exporter *e)
 {
     struct statvfs info;
     char needed[32];
@@ -213,7 +153,7 @@ static cero_status check_space(export *e)
         CERO_TRY(cero_safetensors_file_bytes(&params, &nbytes));
         e->file_bytes += nbytes;
     }
-    CERO_TRY(measure_tokenizer(e));
+    CERO_TRY(cero_hf_export_measure_text(e));
     if (statvfs(cero_staging_path(e->staging), &info) != 0) {
         return CERO_FAIL(CERO_ERR_IO, "cannot ask for the free space of %s: %s", e->dir,
                          strerror(errno));
@@ -229,126 +169,10 @@ static cero_status check_space(export *e)
     return CERO_OK;
 }
 
-/* A file of the staging folder that will be published. */
-static cero_status stage_file(export *e, const char *name, const void *bytes, size_t length)
-{
-    cero_status st = CERO_OK;
-    cero_file_writer *writer = NULL;
-    char *path = cero_file_join(cero_staging_path(e->staging), name);
-
-    if (path == NULL) {
-        return CERO_FAIL(CERO_ERR_NOMEM, "no memory to write %s", name);
-    }
-    CERO_TRY_GOTO(cero_file_writer_open(path, CERO_FILE_REPLACE, &writer), out);
-    CERO_TRY_GOTO(cero_file_writer_write(writer, bytes, length), out);
-    CERO_TRY_GOTO(cero_file_writer_commit(writer), out);
-    CERO_TRY_GOTO(cero_staging_add(e->staging, name), out);
-
-out:
-    cero_file_writer_close(&writer);
-    cero_delete(path);
-    return st;
-}
-
-/* Stages the text, whatever became of it, and frees it. */
-static cero_status stage_text(export *e, const char *name, cero_text *text)
-{
-    cero_status st = cero_text_finish(text);
-
-    if (st == CERO_OK) {
-        st = stage_file(e, name, text->data, text->length);
-    }
-    cero_text_cleanup(text);
-    return st;
-}
-
-static cero_status stage_tokenizer(export *e)
-{
-    for (size_t i = 0; e->params->tokenizer_dir != NULL && i < CERO_COUNT_OF(tokenizer_files);
-         i++) {
-        cero_file_map map;
-        char *path = cero_file_join(e->params->tokenizer_dir, tokenizer_files[i]);
-        if (path == NULL) {
-            return CERO_FAIL(CERO_ERR_NOMEM, "no memory to copy %s", tokenizer_files[i]);
-        }
-        cero_status st = CERO_OK;
-        if (cero_file_stat(path, NULL) == CERO_FILE_REGULAR) {
-            st = cero_file_map_open(path, &map);
-            if (st == CERO_OK) {
-                e->has_generation_config =
-                    e->has_generation_config || strcmp(tokenizer_files[i], GENERATION_CONFIG) == 0;
-                st = stage_file(e, tokenizer_files[i], map.data, map.length);
-                cero_file_map_close(&map);
-            }
-        }
-        cero_delete(path);
-        CERO_TRY(st);
-    }
-    return CERO_OK;
-}
-
-static cero_status stage_generation_config(export *e)
-{
-    const cero_model_spec *spec = e->params->spec;
-    cero_text generation = {0};
-
-    if (e->has_generation_config) {
-        return CERO_OK;
-    }
-    cero_text_printf(&generation, "{\n  \"_from_model_config\": true");
-    if (spec->bos_token_id >= 0) {
-        cero_text_printf(&generation, ",\n  \"bos_token_id\": %lld", (long long)spec->bos_token_id);
-    }
-    for (int i = 0; i < spec->eos_count; i++) {
-        cero_text_printf(&generation, "%s%lld",
-                         i > 0                 ? ", "
-                         : spec->eos_count > 1 ? ",\n  \"eos_token_id\": ["
-                                               : ",\n  \"eos_token_id\": ",
-                         (long long)spec->eos_token_id[i]);
-    }
-    cero_text_printf(&generation, "%s\n}\n", spec->eos_count > 1 ? "]" : "");
-    return stage_text(e, GENERATION_CONFIG, &generation);
-}
-
-/* Staged last: without it the directory is no model. */
-static cero_status stage_config(export *e)
-{
-    cero_text config = {0};
-
-    cero_status st = cero_model_spec_write_json(e->params->spec, e->params->dtype, &config);
-    if (st != CERO_OK) {
-        cero_text_cleanup(&config);
-        return st;
-    }
-    return stage_text(e, "config.json", &config);
-}
-
-static cero_status stage_index(export *e)
-{
-    cero_text text = {0};
-    bool is_first = true;
-
-    cero_text_printf(&text, "{\n  \"metadata\": {\n    \"total_size\": %lld\n  },\n",
-                     (long long)e->total_data);
-    cero_text_printf(&text, "  \"weight_map\": {");
-    for (int64_t i = 0; i < e->table.count; i++) {
-        char name[NAME_SIZE];
-        int64_t at = e->table.by_name[i];
-        if (e->table.entry[at].role == CERO_HF_PARAM) {
-            cero_text_printf(&text, "%s\n    \"%s\": \"%s\"", is_first ? "" : ",",
-                             e->table.entry[at].name,
-                             cero_shards_name(e->shard_of[at], e->shard_count, name, sizeof(name)));
-            is_first = false;
-        }
-    }
-    cero_text_printf(&text, "\n  }\n}\n");
-    return stage_text(e, CERO_SHARDS_INDEX, &text);
-}
-
-static cero_status stage_weights(export *e)
+static cero_status stage_weights(cero_hf_exporter *e)
 {
     for (int64_t s = 0; s < e->shard_count; s++) {
-        char name[NAME_SIZE];
+        char name[CERO_HF_EXPORT_NAME];
         cero_safetensors_write_params params = shard_params(e, s);
         char *path = cero_file_join(cero_staging_path(e->staging),
                                     cero_shards_name(s, e->shard_count, name, sizeof(name)));
@@ -360,10 +184,10 @@ static cero_status stage_weights(export *e)
         CERO_TRY(st);
         CERO_TRY(cero_staging_add(e->staging, name));
     }
-    return e->shard_count > 1 ? stage_index(e) : CERO_OK;
+    return e->shard_count > 1 ? cero_hf_export_stage_index(e) : CERO_OK;
 }
 
-static cero_status compare_weights(const export *e, const cero_shards *shards)
+static cero_status compare_weights(const cero_hf_exporter *e, const cero_shards *shards)
 {
     for (int64_t i = 0; i < e->table.param_count; i++) {
         uint64_t hash = 0;
@@ -384,7 +208,7 @@ static cero_status compare_weights(const export *e, const cero_shards *shards)
 }
 
 /* The importer's checks on the staged files, and every tensor's hash. */
-static cero_status verify(export *e)
+static cero_status verify(cero_hf_exporter *e)
 {
     cero_status st = CERO_OK;
     cero_hf_import *import = NULL;
@@ -423,9 +247,9 @@ static bool is_shard_name(const char *name)
     return digits > 0 && strcmp(name + i + 4 + digits, ".safetensors") == 0;
 }
 
-static bool is_written(const export *e, const char *name)
+static bool is_written(const cero_hf_exporter *e, const char *name)
 {
-    char mine[NAME_SIZE];
+    char mine[CERO_HF_EXPORT_NAME];
 
     for (int64_t s = 0; s < e->shard_count; s++) {
         if (strcmp(cero_shards_name(s, e->shard_count, mine, sizeof(mine)), name) == 0) {
@@ -436,7 +260,7 @@ static bool is_written(const export *e, const char *name)
 }
 
 /* Weights of an earlier export under other names would be read instead of these, or beside them. */
-static cero_status retire_old_weights(export *e)
+static cero_status retire_old_weights(cero_hf_exporter *e)
 {
     cero_status st = CERO_OK;
     cero_file_list list = {0};
@@ -455,7 +279,7 @@ static cero_status retire_old_weights(export *e)
     return st;
 }
 
-static int64_t count_bytes(const export *e)
+static int64_t count_bytes(const cero_hf_exporter *e)
 {
     cero_file_list list = {0};
     int64_t total = 0;
@@ -471,17 +295,17 @@ static int64_t count_bytes(const export *e)
     return total;
 }
 
-static cero_status export_run(export *e)
+static cero_status export_run(cero_hf_exporter *e)
 {
     CERO_TRY(check_params(e->params));
     CERO_TRY(plan_weights(e));
     CERO_TRY(cero_staging_begin(e->dir, &e->staging));
     CERO_TRY(check_space(e));
-    CERO_TRY(stage_tokenizer(e));
+    CERO_TRY(cero_hf_export_stage_tokenizer(e));
     CERO_TRY(stage_weights(e));
     CERO_TRY(retire_old_weights(e));
-    CERO_TRY(stage_generation_config(e));
-    CERO_TRY(stage_config(e));
+    CERO_TRY(cero_hf_export_stage_generation_config(e));
+    CERO_TRY(cero_hf_export_stage_config(e));
     CERO_TRY(verify(e));
     int64_t nbytes = count_bytes(e);
     CERO_TRY(cero_staging_commit(e->staging));
@@ -492,7 +316,7 @@ static cero_status export_run(export *e)
 cero_status cero_hf_export(const char *dir, const cero_hf_export_params *params,
                            cero_hf_export_stats *stats)
 {
-    export e = {.params = params, .dir = dir};
+    cero_hf_exporter e = {.params = params, .dir = dir};
     cero_status st = export_run(&e);
 
     if (st == CERO_OK && stats != NULL) {

@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/memory.h"
+#include "base/xxh3.h"
 #include "ckpt/convert.h"
 #include "ckpt/foreign.h"
 
@@ -18,7 +19,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 enum {
     LENGTH_SIZE = 8 /* the length of the header, u64 */

@@ -10,11 +10,11 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/xxh3.h"
 #include "ckpt/convert.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 enum {
     PART_NUMEL = 128 * 1024 /* elements asked of the source at a time */

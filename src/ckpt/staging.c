@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exchange of staging.h: old files into the folder's "old", new ones to their names, under a journal. */
-#include "ckpt/staging.h"
+/*
+ * The exchange of staging.h: old files into the folder's "old", new ones to their names, all back after an error.
+ * What the journal looks like is in staging_journal.c.
+ */
+#include "ckpt/staging_impl.h"
 
 #include "base/file.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,42 +19,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FOLDER  ".cero-export"
-#define OLD     FOLDER "/old"
-#define JOURNAL FOLDER "/journal"
-
-/* Lines of the journal: the first, one for each name that is exchanged, the last. */
-#define FIRST_LINE "cero export 1"
-#define WAS_LINE   "was "  /* an old file stood there */
-#define NONE_LINE  "none " /* nothing did */
-#define LAST_LINE  "end"
-
 enum {
-    MAX_JOURNAL = 16 * 1024 * 1024, /* bytes */
-    MAX_PATH = 4096,                /* as the system has it */
+    MAX_PATH = 4096, /* as the system has it */
     LOCK_TRIES = 16
-};
-
-/* One name that is exchanged; owns its paths. */
-typedef struct change {
-    const char *name; /* view into target */
-    char *target;     /* dir/name */
-    char *fresh;      /* folder/name; NULL: the name goes */
-    char *kept;       /* folder/old/name */
-    bool had_old;     /* known from the journal on */
-} change;
-
-struct cero_staging {
-    char *dir;
-    char *folder;
-    char *old;
-    char *journal;
-    change *changes; /* [count], owned */
-    int64_t count;
-    int64_t capacity;
-    int lock; /* the folder, open and locked; -1: not yet */
-    bool made_dir;
-    bool is_committed;
 };
 
 static cero_status fail_memory(const char *dir)
@@ -117,7 +86,7 @@ static void forget_changes(cero_staging *s)
     s->count = 0;
 }
 
-static cero_status add_change(cero_staging *s, const char *name, bool is_new)
+cero_status cero_staging_add_change(cero_staging *s, const char *name, bool is_new)
 {
     void *array = s->changes;
 
@@ -127,10 +96,10 @@ static cero_status add_change(cero_staging *s, const char *name, bool is_new)
     cero_status st = cero_grow(&array, s->count, &s->capacity, sizeof(s->changes[0]));
     s->changes = array;
     CERO_TRY(st);
-    change *c = &s->changes[s->count++];
-    *c = (change){.target = cero_file_join(s->dir, name),
-                  .fresh = is_new ? cero_file_join(s->folder, name) : NULL,
-                  .kept = cero_file_join(s->old, name)};
+    cero_staging_change *c = &s->changes[s->count++];
+    *c = (cero_staging_change){.target = cero_file_join(s->dir, name),
+                               .fresh = is_new ? cero_file_join(s->folder, name) : NULL,
+                               .kept = cero_file_join(s->old, name)};
     if (c->target == NULL || c->kept == NULL || (is_new && c->fresh == NULL)) {
         return fail_memory(s->dir);
     }
@@ -140,12 +109,12 @@ static cero_status add_change(cero_staging *s, const char *name, bool is_new)
 
 cero_status cero_staging_add(cero_staging *staging, const char *name)
 {
-    return add_change(staging, name, true);
+    return cero_staging_add_change(staging, name, true);
 }
 
 cero_status cero_staging_retire(cero_staging *staging, const char *name)
 {
-    return add_change(staging, name, false);
+    return cero_staging_add_change(staging, name, false);
 }
 
 static cero_status move(const char *from, const char *to)
@@ -179,29 +148,6 @@ static cero_status sync_both(const cero_staging *s)
     return sync_dir(s->dir);
 }
 
-static cero_status write_journal(const cero_staging *s)
-{
-    cero_status st = CERO_OK;
-    cero_file_writer *writer = NULL;
-    cero_text text = {0};
-
-    cero_text_printf(&text, FIRST_LINE "\n");
-    for (int64_t i = 0; i < s->count; i++) {
-        const change *c = &s->changes[i];
-        cero_text_printf(&text, "%s%s\n", c->had_old ? WAS_LINE : NONE_LINE, c->name);
-    }
-    cero_text_printf(&text, LAST_LINE "\n");
-    CERO_TRY_GOTO(cero_text_finish(&text), out);
-    CERO_TRY_GOTO(cero_file_writer_open(s->journal, CERO_FILE_REPLACE, &writer), out);
-    CERO_TRY_GOTO(cero_file_writer_write(writer, text.data, text.length), out);
-    CERO_TRY_GOTO(cero_file_writer_commit(writer), out);
-
-out:
-    cero_file_writer_close(&writer);
-    cero_text_cleanup(&text);
-    return st;
-}
-
 /* The moment at which the exchange is over: what holds from here on is what stands in the directory. */
 static cero_status remove_journal(const cero_staging *s)
 {
@@ -209,47 +155,15 @@ static cero_status remove_journal(const cero_staging *s)
     return sync_dir(s->folder);
 }
 
-static cero_status parse_journal(cero_staging *s, char *text)
-{
-    char *line = text;
-    bool is_ended = false;
-
-    for (int number = 0; *line != '\0' && !is_ended; number++) {
-        char *next = line + strcspn(line, "\n");
-        bool was = strncmp(line, WAS_LINE, sizeof(WAS_LINE) - 1) == 0;
-        bool none = strncmp(line, NONE_LINE, sizeof(NONE_LINE) - 1) == 0;
-        if (*next == '\n') {
-            *next++ = '\0';
-        }
-        is_ended = number > 0 && strcmp(line, LAST_LINE) == 0;
-        if (number == 0 ? strcmp(line, FIRST_LINE) != 0 : !was && !none && !is_ended) {
-            break;
-        }
-        if (was || none) {
-            CERO_TRY(
-                add_change(s, line + (was ? sizeof(WAS_LINE) - 1 : sizeof(NONE_LINE) - 1), false));
-            s->changes[s->count - 1].had_old = was;
-        }
-        line = next;
-    }
-    if (!is_ended || *line != '\0') {
-        return CERO_FAIL(CERO_ERR_CORRUPT,
-                         "%s is no journal of an export; what stood in %s may be in %s: put it "
-                         "right by hand and remove %s",
-                         s->journal, s->dir, s->old, s->folder);
-    }
-    return CERO_OK;
-}
-
 /* Gives every name back what it had; what was done already stays done. The last name comes last here too. */
 static cero_status put_back(const cero_staging *s)
 {
     if (s->count > 0) {
-        const change *last = &s->changes[s->count - 1];
+        const cero_staging_change *last = &s->changes[s->count - 1];
         CERO_TRY(!last->had_old || exists(last->kept) ? remove_file(last->target) : CERO_OK);
     }
     for (int64_t i = 0; i < s->count; i++) {
-        const change *c = &s->changes[i];
+        const cero_staging_change *c = &s->changes[i];
         if (!c->had_old) {
             CERO_TRY(remove_file(c->target));
         } else if (exists(c->kept)) {
@@ -264,14 +178,9 @@ static cero_status put_back(const cero_staging *s)
 static cero_status recover(cero_staging *s)
 {
     struct stat info;
-    char *text = NULL;
-    size_t length = 0;
 
     if (exists(s->journal)) {
-        CERO_TRY(cero_file_read(s->journal, MAX_JOURNAL, &text, &length));
-        cero_status st = parse_journal(s, text);
-        cero_delete(text);
-        CERO_TRY(st);
+        CERO_TRY(cero_staging_journal_read(s));
         if (lstat(s->old, &info) != 0 || !S_ISDIR(info.st_mode)) {
             return CERO_FAIL(CERO_ERR_CORRUPT, "%s should be a folder with the files that %s names",
                              s->old, s->journal);
@@ -339,9 +248,9 @@ cero_status cero_staging_begin(const char *dir, cero_staging **out)
     s->lock = -1;
     s->made_dir = cero_file_stat(dir, NULL) == CERO_FILE_ABSENT;
     s->dir = cero_strdup(dir);
-    s->folder = cero_file_join(dir, FOLDER);
-    s->old = cero_file_join(dir, OLD);
-    s->journal = cero_file_join(dir, JOURNAL);
+    s->folder = cero_file_join(dir, CERO_STAGING_FOLDER);
+    s->old = cero_file_join(dir, CERO_STAGING_OLD);
+    s->journal = cero_file_join(dir, CERO_STAGING_JOURNAL);
     if (s->dir == NULL || s->folder == NULL || s->old == NULL || s->journal == NULL) {
         st = fail_memory(dir);
         goto fail;
@@ -366,7 +275,7 @@ const char *cero_staging_path(const cero_staging *staging)
 static cero_status look_at_targets(cero_staging *s)
 {
     for (int64_t i = 0; i < s->count; i++) {
-        change *c = &s->changes[i];
+        cero_staging_change *c = &s->changes[i];
         c->had_old = exists(c->target);
         if (cero_file_stat(c->target, NULL) == CERO_FILE_DIRECTORY) {
             return CERO_FAIL(CERO_ERR_IO, "%s is a directory, expected a file that may be replaced",
@@ -380,6 +289,7 @@ static cero_status exchange(cero_staging *s)
 {
     int64_t last = s->count - 1;
 
+    CERO_TRY(sync_dir(s->dir)); // the folder itself, before anything is moved into it
     for (int64_t i = last; i >= 0; i--) {
         CERO_TRY(s->changes[i].had_old ? move(s->changes[i].target, s->changes[i].kept) : CERO_OK);
         CERO_TRY(i == last ? sync_both(s) : CERO_OK);
@@ -398,7 +308,7 @@ static cero_status exchange(cero_staging *s)
 /* After an error. Without a journal on the disk no name may be touched: first it must stand again. */
 static void undo(cero_staging *s)
 {
-    cero_status st = exists(s->journal) ? CERO_OK : write_journal(s);
+    cero_status st = exists(s->journal) ? CERO_OK : cero_staging_journal_write(s);
 
     if (st == CERO_OK) {
         st = put_back(s);
@@ -414,7 +324,7 @@ static void undo(cero_staging *s)
 cero_status cero_staging_commit(cero_staging *staging)
 {
     CERO_TRY(look_at_targets(staging));
-    cero_status st = write_journal(staging);
+    cero_status st = cero_staging_journal_write(staging);
 
     if (st != CERO_OK && !exists(staging->journal)) {
         return st;
@@ -458,23 +368,4 @@ void cero_staging_end(cero_staging **staging)
     cero_delete(s->dir);
     cero_delete(s);
     *staging = NULL;
-}
-
-cero_status cero_staging_check(const char *dir)
-{
-    char *journal = cero_file_join(dir, JOURNAL);
-
-    if (journal == NULL) {
-        return CERO_FAIL(CERO_ERR_NOMEM, "no memory to open %s", dir);
-    }
-    bool is_torn = exists(journal);
-    cero_delete(journal);
-    if (is_torn) {
-        return CERO_FAIL(CERO_ERR_CORRUPT,
-                         "%s may hold files of two models: an export into it is exchanging them, "
-                         "or was cut off there; once it is over, export into it again, which first "
-                         "puts the older files back (they are in %s/" OLD ")",
-                         dir, dir);
-    }
-    return CERO_OK;
 }

@@ -44,6 +44,7 @@ typedef struct cero_trainer_params {
     bool has_weights;           /* cero_trainer_import will be called, unless the run is resumed */
     const char *init_from;      /* NULL, or that cero_trainer_init_from will be called */
     int64_t export_shard_bytes; /* of weights in one file; 0: 5,000,000,000 */
+    const char *config_json;    /* of the model that comes in, or NULL: hf.h, config_from */
     bool is_profiling;          /* seconds by operation */
     cero_train_visitor visitor; /* NULL: none */
     void *visitor_context;

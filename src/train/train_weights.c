@@ -132,6 +132,7 @@ static cero_status write_export(cero_trainer *trainer, const char *dir, cero_dty
                                     .dtype = dtype,
                                     .max_shard_bytes = trainer->params.export_shard_bytes,
                                     .tokenizer_dir = tokenizer_dir,
+                                    .config_from = trainer->params.config_json,
                                     .source = give_param,
                                     .context = trainer};
     cero_status st = cero_hf_export(dir, &params, &stats);

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     const cero_manifest_section sections[] = {
         {"engine", engine},
         {"train", train},
-        {"config", "{\"bf16\": {\"enabled\": true}}"},
+        {"config", "{\"bf16.enabled\": {\"value\": true, \"origin\": \"file\"}}"},
         {"model", model.data},
     };
     cero_manifest_make_id(id);

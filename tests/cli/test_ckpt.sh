@@ -44,15 +44,19 @@ expect_object '[c["files"] for c in o["checkpoints"]] == [2, 3] and o["checkpoin
 cero ckpt ls "$dir/step-00000010"
 expect_error 65 'is one checkpoint'
 
+mkdir "$dir/notes"
+cero ckpt ls "$run"
+if grep -q notes "$work/out"; then fail 'a folder that is no checkpoint is listed'; fi
+
 # Showing.
 cero ckpt show "$dir/step-00000010"
 expect_code 0
 expect_no_err
-expect_out 'written by         3 ranks (dp 3, tp 1, pp 1, sp 1), ZeRO stage 2'
-expect_out 'model              gpt2, 2 layers, hidden 12, vocabulary 17,'
-expect_out 'precision          bf16'
-expect_out 'train.data.position 10'
-expect_out 'engine.applied     10'
+expect_out '  written by                         3 ranks (dp 3, tp 1, pp 1, sp 1), ZeRO stage 2'
+expect_out '  model                              gpt2, 2 layers, hidden 12, vocabulary 17,'
+expect_out '  precision                          bf16'
+expect_out '  train.data.position                10'
+expect_out '  engine.applied                     10'
 if grep -q wte.weight "$work/out"; then fail 'tensors are shown without --tensors'; fi
 cero ckpt show --tensors "$dir/step-00000010"
 expect_out '  transformer.wte.weight f32 [17, 12]'
@@ -60,14 +64,14 @@ expect_out 'in rank-00000.safetensors at byte'
 cero ckpt show "$run"
 expect_code 0
 expect_err "newest complete checkpoint: $dir/step-00000020, step 20"
-expect_out 'step               20'
+expect_out '  step                               20'
 cero --quiet ckpt show --json --tensors "$run"
 expect_no_err
 expect_object 'o["step"] == 20 and o["mesh"]["dp"] == 2 and o["engine"]["applied"] == 20 and o["precision"] == "bf16"'
 expect_object 'sum(r["end"] - r["begin"] for t in o["tensors"] if t["name"] == "transformer.wte.weight" for r in t["ranges"]) == 17 * 12'
 cero inspect "$dir/step-00000010"
 expect_code 0
-expect_out 'train.data.position 10'
+expect_out '  train.data.position                10'
 cero inspect --json "$dir/step-00000010/manifest.json"
 expect_object 'o["kind"] == "checkpoint" and o["step"] == 10'
 cero inspect "$run"
@@ -145,7 +149,7 @@ flip "$dir/step-00000020/rank-00001.safetensors" -700 1
 flip "$dir/step-00000020/rank-00001.safetensors" 30 1
 cero ckpt verify "$run"
 expect_code 65
-expect_err 'error: '"$run"': 1 of 2 checkpoints are damaged or cannot be read'
+expect_err 'error: '"$run"': 1 of 2 checkpoints is damaged or cannot be read'
 expect_out 'step-00000020: damaged'
 expect_out 'rank-00000.safetensors: tensor "'
 expect_out 'rank-00001.safetensors: tensor "'
@@ -188,7 +192,7 @@ expect_object 'sorted(c["state"] for c in o["checkpoints"]) == ["broken", "compl
 cero ckpt show "$run"
 expect_code 0
 expect_err "passed over $dir/step-00000030: "
-expect_out 'step               20'
+expect_out '  step                               20'
 rm "$dir/step-00000030/manifest.json"
 cero ckpt show "$dir/step-00000030"
 expect_error 65 'manifest.json'
@@ -201,7 +205,7 @@ for command in ls show verify hash 'export --out x'; do
     # shellcheck disable=SC2086
     cero ckpt $command "$work/file"
     expect_error 65 'is a file'
-    mkdir -p "$work/empty"
+    mkdir -p "$work/empty/folder"
     # shellcheck disable=SC2086
     cero ckpt $command "$work/empty"
     expect_error 65 'is no checkpoint'

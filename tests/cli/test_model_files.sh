@@ -12,7 +12,8 @@ J
 mkdir model
 cat >model/config.json <<'J'
 {"model_type": "gpt2", "vocab_size": 256, "n_positions": 16, "n_embd": 32, "n_layer": 2, "n_head": 4,
- "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "bos_token_id": 0, "eos_token_id": 0}
+ "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "bos_token_id": 0, "eos_token_id": 0,
+ "pad_token_id": 7}
 J
 for ((i = 0; i < 120; i++)); do printf "\\x$(printf %02x $i)\\0"; done >train.u16
 train() { # <model> <argument>…
@@ -62,6 +63,7 @@ expect_error 65 'model.safetensors.index.json is there'
 # 34,000 parameters: 137 kB in one file, or in shards of at most 40 kB that hold the same.
 train model
 expect_code 0
+grep -qF '"pad_token_id": 7' run/model/config.json || fail 'a field was lost'
 mv run whole
 train model --export-shard-size 40000
 expect_code 0

@@ -183,6 +183,9 @@ static void check_fault(job *j, const char *fault, int rank, bool is_background)
         assert_true(has_ended);
     }
     assert_int_equal(unsetenv("CERO_FAULT"), 0);
+    if (st == CERO_OK) {
+        fail_msg("%s did no harm", fault);
+    }
     assert_int_equal(st, j->rank == rank ? CERO_ERR_IO : CERO_ERR_REMOTE);
     assert_fails_on_all(st, CERO_ERR_IO, "saving ");
     assert_fails_on_all(st, CERO_ERR_IO, strstr(fault, "ENOSPC") != NULL ? "No space" : "error");
@@ -209,7 +212,10 @@ static void test_faults(void **state)
     job_train(&j, 1, 1);
     for (int is_background = 0; is_background < 2; is_background++) {
         for (size_t k = 0; k < CERO_COUNT_OF(of_rank); k++) {
-            check_fault(&j, of_rank[k], j.size - 1, is_background);
+            // Rank 0 opens files before its own.
+            if (j.size > 1 || strncmp(of_rank[k], "open", 4) != 0) {
+                check_fault(&j, of_rank[k], j.size - 1, is_background);
+            }
         }
         for (size_t k = 0; k < CERO_COUNT_OF(of_first); k++) {
             check_fault(&j, of_first[k], 0, is_background);

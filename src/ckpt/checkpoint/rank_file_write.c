@@ -2,8 +2,9 @@
 /*
  * One rank's file on its way to the disk, and back for a check.
  *
- * What the source lends is hashed, block by block, and written from where it is, while the caches still have it.
- * Only what is small is gathered first, so that few calls are made. Memory is bounded by two parts.
+ * What the source lends is written from where it is, and hashed piece by piece while the cache of a core still has
+ * it; the disk is given work on the way. Only what is small is gathered first, so that few calls are made. Memory is
+ * bounded by two parts.
  */
 #include "ckpt/checkpoint/rank_file_impl.h"
 
@@ -11,27 +12,31 @@
 #include "base/file.h"
 #include "base/io.h"
 #include "base/memory.h"
+#include "base/xxh3.h"
 #include "ckpt/safetensors.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 enum {
-    GATHER = 1 << 20, /* bytes kept until they are worth a call */
-    SMALL = 64 << 10  /* bytes that are copied there */
+    GATHER = 1 << 20,  /* bytes kept until they are worth a call */
+    SMALL = 64 << 10,  /* bytes that are copied there */
+    PIECE = 256 << 10, /* bytes written and then hashed */
+    AHEAD = 8 << 20    /* bytes after which the disk is given work */
 };
 
 typedef struct stream {
     cero_rank_file *file;
     const char *path;
     int fd;
-    int64_t at; /* bytes written */
+    int64_t at;      /* bytes written */
+    int64_t started; /* of them on their way to the disk */
     char *gathered;
     size_t used;
     float *room; /* for a source that lends nothing */
+    XXH3_state_t *hash;
     cero_rank_file_source source;
     void *context;
     cero_rank_file_seconds seconds;
@@ -51,6 +56,11 @@ static cero_status write_now(stream *s, const void *bytes, size_t nbytes)
         }
         done += (size_t)n;
         s->at += (int64_t)n;
+    }
+    // The disk works while the next bytes are hashed, and few wait to be written when the file is synced.
+    if (s->at - s->started >= AHEAD) {
+        cero_io_start_sync(s->fd, s->started, s->at - s->started);
+        s->started = s->at;
     }
     s->seconds.write += cero_clock_now() - start;
     return CERO_OK;
@@ -77,29 +87,36 @@ static cero_status put(stream *s, const void *bytes, size_t nbytes)
     return CERO_OK;
 }
 
-/* Hashes of whole blocks and of the range's last, which may be shorter. */
-static void hash_blocks(const char *bytes, int64_t nbytes, int64_t block_nbytes, uint64_t *hashes)
+/* A block, or what is left of the range. Written first: the copy brings the bytes near, and hashing is then quick. */
+static cero_status write_block(stream *s, const char *bytes, int64_t nbytes, uint64_t *hash)
 {
-    for (int64_t done = 0; done < nbytes; done += block_nbytes) {
-        int64_t n = nbytes - done < block_nbytes ? nbytes - done : block_nbytes;
-        *hashes++ = XXH3_64bits(bytes + done, (size_t)n);
+    (void)XXH3_64bits_reset(s->hash);
+    for (int64_t done = 0; done < nbytes; done += PIECE) {
+        size_t n = (size_t)(nbytes - done < PIECE ? nbytes - done : PIECE);
+        CERO_TRY(put(s, bytes + done, n));
+        double start = cero_clock_now();
+        (void)XXH3_64bits_update(s->hash, bytes + done, n);
+        s->seconds.hash += cero_clock_now() - start;
     }
+    *hash = XXH3_64bits_digest(s->hash);
+    return CERO_OK;
 }
 
 static cero_status write_entry(stream *s, const cero_rank_file_entry *e)
 {
     int64_t part = cero_rank_file_part_bytes(s->file);
+    int64_t block = s->file->block_nbytes;
 
     for (int64_t done = 0; done < e->nbytes; done += part) {
         int64_t nbytes = e->nbytes - done < part ? e->nbytes - done : part;
         const float *values = NULL;
         CERO_TRY(s->source(s->context, e->index, e->range.begin + done / (int64_t)sizeof(float),
                            nbytes / (int64_t)sizeof(float), s->room, &values));
-        double start = cero_clock_now();
-        hash_blocks((const char *)values, nbytes, s->file->block_nbytes,
-                    &s->file->hashes[e->block + done / s->file->block_nbytes]);
-        s->seconds.hash += cero_clock_now() - start;
-        CERO_TRY(put(s, values, (size_t)nbytes));
+        for (int64_t at = 0; at < nbytes; at += block) {
+            CERO_TRY(write_block(s, (const char *)values + at,
+                                 nbytes - at < block ? nbytes - at : block,
+                                 &s->file->hashes[e->block + (done + at) / block]));
+        }
     }
     return CERO_OK;
 }
@@ -137,7 +154,8 @@ static cero_status write_file(stream *s, const char *id)
 {
     s->gathered = cero_new(GATHER, 1);
     s->room = cero_new((size_t)cero_rank_file_part_bytes(s->file), 1);
-    CERO_CHECK(s->gathered != NULL && s->room != NULL, CERO_ERR_NOMEM,
+    s->hash = XXH3_createState();
+    CERO_CHECK(s->gathered != NULL && s->room != NULL && s->hash != NULL, CERO_ERR_NOMEM,
                "no memory for the buffers to write %s", s->path);
     s->fd = cero_io_open_write(s->path, O_EXCL);
     if (s->fd < 0) {
@@ -180,6 +198,7 @@ cero_status cero_rank_file_write(cero_rank_file *file, const char *dir, const ch
     }
     cero_delete(s.gathered);
     cero_delete(s.room);
+    (void)XXH3_freeState(s.hash);
     cero_delete(path);
     return st;
 }

@@ -3,9 +3,8 @@
 #ifndef CERO_CKPT_CHECKPOINT_READER_IMPL_H
 #define CERO_CKPT_CHECKPOINT_READER_IMPL_H
 
+#include "base/xxh3.h"
 #include "ckpt/checkpoint/reader.h"
-
-#include <xxhash.h>
 
 enum {
     CERO_READER_MAX_OPEN = 64 /* files at a time: far below what a process may have */

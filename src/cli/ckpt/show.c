@@ -31,7 +31,7 @@ static const cero_option options[] = {
 };
 
 enum {
-    LABEL = 18, /* columns of what stands before a value */
+    LABEL = 34, /* columns of what stands before a value */
     PATH = 160  /* of a member's path in a section */
 };
 
@@ -63,19 +63,17 @@ static cero_status put_section(const cero_json *value, const char *path, cero_te
     return CERO_OK;
 }
 
-/* The dtype that an effective config trains in: {"bf16": {"enabled": {"value": true}}} or {"enabled": true}. */
+/* The dtype that the effective config trains in: {"bf16.enabled": {"value": true, …}, …}. */
 static const char *precision_of(const cero_manifest *m)
 {
-    static const char *const names[] = {"bf16", "fp16"};
+    static const char *const names[][2] = {{"bf16.enabled", "bf16"}, {"fp16.enabled", "fp16"}};
     const cero_json *config = cero_manifest_section_find(m, "config");
 
     for (size_t i = 0; config != NULL && i < CERO_COUNT_OF(names); i++) {
-        const cero_json *part = cero_json_find(config, names[i]);
-        const cero_json *enabled = part == NULL ? NULL : cero_json_find(part, "enabled");
-        const cero_json *value = enabled == NULL ? NULL : cero_json_find(enabled, "value");
-        value = value == NULL ? enabled : value;
+        const cero_json *key = cero_json_find(config, names[i][0]);
+        const cero_json *value = key == NULL ? NULL : cero_json_find(key, "value");
         if (value != NULL && value->type == CERO_JSON_BOOL && value->boolean) {
-            return names[i];
+            return names[i][1];
         }
     }
     return config == NULL ? NULL : "f32";

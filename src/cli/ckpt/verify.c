@@ -182,7 +182,9 @@ static cero_status result(const verification *v, const char *word)
                      "%s: %lld of %lld %s damaged or cannot be read: restore the files that are "
                      "named, or use another checkpoint",
                      word, (long long)v->damaged, (long long)v->count,
-                     v->count == 1 ? "checkpoint is" : "checkpoints are");
+                     v->damaged > 1 ? "checkpoints are"
+                     : v->count > 1 ? "checkpoints is"
+                                    : "checkpoint is");
 }
 
 static cero_status run(cero_cli *cli, void *values)

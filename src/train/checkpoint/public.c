@@ -3,6 +3,7 @@
 #include "train/checkpoint/loader.h"
 #include "train/checkpoint/saver.h"
 
+#include "base/file.h"
 #include "ckpt/checkpoint/folder.h"
 
 static cero_status check_dir(const cero_engine *engine, const char *dir, const char *call)
@@ -23,6 +24,16 @@ static cero_status name_run(cero_engine *engine)
     CERO_TRY(cero_comm_broadcast(cero_engine_comm(engine), run, sizeof(run), 0));
     cero_engine_set_run(engine, run);
     return CERO_OK;
+}
+
+/*
+ * What another process is writing to the same folder must not be taken for something left over. On rank 0. Errors:
+ * INVALID naming that process, IO.
+ */
+static cero_status lock_dir(const char *dir, cero_folder_lock **out)
+{
+    CERO_TRY(cero_file_make_dir(dir));
+    return cero_folder_lock_take(dir, out);
 }
 
 static cero_status save(cero_engine *engine, const char *dir, const char *tag)
@@ -48,8 +59,7 @@ cero_status cero_engine_save(cero_engine *engine, const char *dir, const char *t
     CERO_CHECK(engine != NULL, CERO_ERR_INVALID, "%s: the engine is NULL", call);
     cero_comm *comm = cero_engine_comm(engine);
     CERO_TRY(cero_engine_meet(engine, CERO_ENGINE_SAVE, 0, 0, check_dir(engine, dir, call)));
-    // What another process is writing to the same folder must not be taken for something left over.
-    cero_status st = cero_comm_rank(comm) == 0 ? cero_folder_lock_take(dir, &lock) : CERO_OK;
+    cero_status st = cero_comm_rank(comm) == 0 ? lock_dir(dir, &lock) : CERO_OK;
     st = cero_comm_agree(comm, st);
     st = st == CERO_OK ? save(engine, dir, tag) : st;
     cero_folder_lock_release(&lock);

@@ -194,6 +194,50 @@ static void test_generation_config(void **state)
     assert_int_equal(cero_file_stat(files_in(dir, "chat_template.jinja"), NULL), CERO_FILE_REGULAR);
 }
 
+/* Fields that change no arithmetic come through; those of the model, of its files, and unknown ones do not. */
+static void test_carried_fields(void **state)
+{
+    static const char source[] =
+        "{\"pad_token_id\": 5, \"task_specific_params\": {\"a\": [1.50, \"\\u00e9\", null]},\n"
+        " \"use_cache\": false, \"_name_or_path\": \"x\", \"transformers_version\": \"4.1\",\n"
+        " \"hidden_size\": 99, \"bos_token_id\": 99, \"of_tomorrow\": 1, \"do_sample\": true}";
+    static const char wanted[] = ",\n  \"pad_token_id\": 5"
+                                 ",\n  \"task_specific_params\": {\"a\":[1.50,\"\xC3\xA9\",null]}"
+                                 ",\n  \"do_sample\": true\n}\n";
+    cero_model_spec l = models_llama();
+    char from[96];
+    char *plain = NULL;
+    char *carried = NULL;
+    size_t n = 0;
+    size_t longer = 0;
+    cero_hf_export_params params = {.spec = &l, .source = models_values};
+
+    (void)state;
+    (void)snprintf(from, sizeof(from), "%s/source.json", dir);
+    files_write(from, source, sizeof(source) - 1);
+    assert_ok(cero_hf_export(dir, &params, NULL));
+    assert_ok(cero_file_read(files_in(dir, "config.json"), 0, &plain, &n));
+    params.config_from = from;
+    assert_ok(cero_hf_export(dir, &params, NULL));
+    assert_ok(cero_file_read(files_in(dir, "config.json"), 0, &carried, &longer));
+    assert_memory_equal(carried, plain, n - 3);
+    assert_string_equal(carried + n - 3, wanted);
+    cero_delete(carried);
+    check_model(dir, &l, CERO_DTYPE_F32);
+    // A source that is gone, or is no JSON, costs its fields and not the model.
+    for (int i = 0; i < 2; i++) {
+        files_write(from, i == 0 ? "{" : "[1]", i == 0 ? 1 : 3);
+        assert_ok(cero_hf_export(dir, &params, NULL));
+        assert_ok(cero_file_read(files_in(dir, "config.json"), 0, &carried, &longer));
+        assert_string_equal(carried, plain);
+        cero_delete(carried);
+    }
+    assert_int_equal(unlink(from), 0);
+    assert_ok(cero_hf_export(dir, &params, NULL));
+    check_model(dir, &l, CERO_DTYPE_F32);
+    cero_delete(plain);
+}
+
 /* A source with one value replaced. */
 typedef struct spoilt {
     const char *name;
@@ -248,6 +292,54 @@ static void test_values_that_do_not_fit(void **state)
     assert_fails(cero_hf_export(to, &params, NULL), CERO_ERR_REMOTE, "the source gave up");
     params.dtype = CERO_DTYPE_F64;
     assert_fails(cero_hf_export(to, &params, NULL), CERO_ERR_INVALID, "not as f64");
+}
+
+/* A disk that loses a bit of this file, once it is there. */
+typedef struct rot {
+    const char *path;
+    bool is_done;
+} rot;
+
+static cero_status rotting_values(void *context, const char *name, int64_t begin, int64_t numel,
+                                  float *out)
+{
+    rot *r = context;
+
+    if (!r->is_done && cero_file_stat(r->path, NULL) == CERO_FILE_REGULAR) {
+        FILE *f = fopen(r->path, "r+b");
+        assert_non_null(f);
+        assert_int_equal(fseek(f, -1, SEEK_END), 0);
+        int last = fgetc(f);
+        assert_int_equal(fseek(f, -1, SEEK_END), 0);
+        assert_int_equal(fputc(last ^ 1, f), last ^ 1);
+        assert_int_equal(fclose(f), 0);
+        r->is_done = true;
+    }
+    return models_values(NULL, name, begin, numel, out);
+}
+
+/* Pitfall 8: an export reads its own files before it lets go of what they replace. */
+static void test_reads_back(void **state)
+{
+    (void)state;
+    cero_model_spec g = models_gpt2();
+    cero_hf_export_stats stats;
+    char name[64];
+    char path[160];
+    rot r = {.path = path};
+    cero_hf_export_params params = {.spec = &g, .max_shard_bytes = 9000, .source = models_values};
+
+    assert_ok(cero_hf_export(dir, &params, &stats));
+    assert_true(stats.shards > 1);
+    (void)snprintf(path, sizeof(path), "%s/.cero-export/%s", dir,
+                   cero_shards_name(0, stats.shards, name, sizeof(name)));
+    params.source = rotting_values;
+    params.context = &r;
+    assert_fails(cero_hf_export(dir, &params, NULL), CERO_ERR_CORRUPT,
+                 "reads back other than it was written");
+    assert_true(r.is_done);
+    check_model(dir, &g, CERO_DTYPE_F32);
+    assert_ok(cero_hf_export(dir, &params, NULL));
 }
 
 /* Names and contents of all files of a directory as one hash. */
@@ -404,7 +496,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_shards, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tokenizer_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_generation_config, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_carried_fields, setup, teardown),
         cmocka_unit_test_setup_teardown(test_values_that_do_not_fit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reads_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_failing_call, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_faults, setup, teardown),
         cmocka_unit_test_setup_teardown(test_leftovers, setup, teardown),

@@ -6,11 +6,11 @@
  * gives the same logits as the one that came in. SF-12, SF-14.
  */
 #include "cases.h"
+#include "unit/ckpt/hf_logits.h"
 #include "unit/ckpt/hf_reference.h"
 #include "unit/ckpt/models.h"
 
 #include "base/log.h"
-#include "engine/decoder.h"
 #include "spec/model_fields.h"
 
 #define TOLERANCE 1e-5 /* of the largest logit */
@@ -390,37 +390,9 @@ static void write_weights(const char *where, const cero_model_spec *spec, int64_
     cero_delete(config);
 }
 
-/* The logits after each token, of what is imported from a directory and described by its config.json. */
 static void run_model(const char *where, float *logits)
 {
-    cero_model_spec spec;
-    cero_hf_import *import = NULL;
-    cero_decoder *decoder = NULL;
-    float *values = cero_new(1 << 14, sizeof(float));
-
-    assert_ok(cero_model_spec_read(files_in(where, "config.json"), &spec));
-    assert_ok(cero_hf_import_open(where, &spec, &import));
-    assert_ok(cero_decoder_create(machine.context,
-                                  &(cero_decoder_params){.build = cero_engine_build_model,
-                                                         .context = &spec,
-                                                         .dtype = CERO_DTYPE_F32,
-                                                         .cache_len = REFERENCE_T},
-                                  &decoder));
-    for (int64_t i = 0; i < cero_decoder_param_count(decoder); i++) {
-        cero_param_info info = cero_decoder_param_info(decoder, i);
-        int64_t n = cero_shape_numel(&info.shape);
-        assert_in_range(n, 1, 1 << 14);
-        assert_ok(cero_hf_import_read(import, info.name, 0, n, values));
-        assert_ok(cero_decoder_set_param(decoder, i, 0, n, values));
-    }
-    for (int t = 0; t < REFERENCE_T; t++) {
-        const float *last = NULL;
-        assert_ok(cero_decoder_append(decoder, &tokens[t], 1, &last));
-        memcpy(logits + t * spec.vocab_size, last, (size_t)spec.vocab_size * sizeof(float));
-    }
-    cero_delete(values);
-    cero_decoder_destroy(&decoder);
-    cero_hf_import_close(&import);
+    (void)logits_of(machine.context, where, tokens, REFERENCE_T, logits);
 }
 
 /* The largest difference of two sets of logits, relative to the largest logit. */

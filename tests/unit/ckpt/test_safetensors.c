@@ -202,6 +202,49 @@ static void test_header_limit_comes_before_memory(void **state)
     }
 }
 
+/* A file of this many bytes after a header's length, "{}" and spaces as far as `spaces`; the rest takes no room. */
+static void write_long_header(const char *path, uint64_t header, uint64_t spaces)
+{
+    char part[4096];
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(&header, 1, sizeof(header), f), sizeof(header));
+    memset(part, ' ', sizeof(part));
+    memcpy(part, "{}", 2);
+    for (uint64_t done = 0; done < spaces;) {
+        size_t n = spaces - done < sizeof(part) ? (size_t)(spaces - done) : sizeof(part);
+        assert_int_equal(fwrite(part, 1, n, f), n);
+        memcpy(part, "  ", 2);
+        done += n;
+    }
+    assert_int_equal(fflush(f), 0);
+    assert_int_equal(ftruncate(fileno(f), (off_t)(sizeof(header) + header)), 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* 100,000,000 bytes of header are read; for one more nothing is allocated, though the file is as long. */
+static void test_header_at_the_limit(void **state)
+{
+    (void)state;
+    cero_safetensors *file = NULL;
+    const char *path = files_in(dir, "limit.safetensors");
+
+    write_long_header(path, CERO_SAFETENSORS_MAX_HEADER, CERO_SAFETENSORS_MAX_HEADER);
+    assert_ok(cero_safetensors_open(path, &file));
+    assert_int_equal(cero_safetensors_count(file), 0);
+    assert_int_equal(cero_safetensors_data_offset(file), CERO_SAFETENSORS_MAX_HEADER + 8);
+    cero_safetensors_close(&file);
+    uint64_t calls = cero_mem_calls();
+    assert_fails(cero_safetensors_open(files_in(dir, "nowhere"), &file), CERO_ERR_IO, "nowhere");
+    uint64_t needed = cero_mem_calls() - calls - 1; // files_in's own
+    write_long_header(path, CERO_SAFETENSORS_MAX_HEADER + 1, 2);
+    calls = cero_mem_calls();
+    assert_fails(cero_safetensors_open(path, &file), CERO_ERR_CORRUPT, "the limit is 100000000");
+    assert_int_equal(cero_mem_calls() - calls, needed);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void test_what_is_no_file(void **state)
 {
     (void)state;
@@ -560,6 +603,7 @@ int main(void)
         cmocka_unit_test(test_bad_headers),
         cmocka_unit_test(test_every_truncation),
         cmocka_unit_test(test_header_limit_comes_before_memory),
+        cmocka_unit_test(test_header_at_the_limit),
         cmocka_unit_test(test_what_is_no_file),
         cmocka_unit_test(test_random_headers),
         cmocka_unit_test(test_empty_archive_has_16_bytes),
