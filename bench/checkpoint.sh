@@ -36,7 +36,7 @@ python3 - "$dir/tokens.u16" <<'PY'
 import random, sys
 random.seed(1)
 with open(sys.argv[1], "wb") as f:
-    f.write(b"".join(random.randrange(1024).to_bytes(2, "little") for _ in range(300000)))
+    f.write(b"".join(random.randrange(256).to_bytes(2, "little") for _ in range(300000)))
 PY
 cat >"$dir/config.json" <<'JSON'
 {"train_batch_size": 4, "bf16": {"enabled": true}, "gradient_clipping": 1.0,
@@ -49,7 +49,7 @@ run() { # <way>
     rm -rf "$dir/out"
     sync
     [ "$ranks" -eq 1 ] || start=(mpirun -n "$ranks" --oversubscribe --bind-to none)
-    [ "$1" = none ] || options=(--save-every "$every" --keep 1)
+    [ "$1" = none ] || options=(--save-every "$every" --keep-checkpoints 1)
     [ "$1" != background ] || options+=(--set checkpoint.writer.decoupled=true)
     "${start[@]}" "$cero" train --quiet --config "$dir/config.json" --model "$model" \
         --data "$dir/tokens.u16" --out "$dir/out" --steps $((2 + saves * every)) --seq-len "$length" \
@@ -63,20 +63,23 @@ for ((round = 0; round < rounds; round++)); do
     for way in ${orders[round % 6]}; do
         run "$way"
     done
-    python3 - "$dir" <<'PY'
+    python3 - "$dir" "$every" <<'PY'
 import json, statistics, sys
 
 def read(way):
     with open(f"{sys.argv[1]}/{way}.jsonl") as f:
         return {line["step"]: line for line in map(json.loads, f)}
 
+every = int(sys.argv[2])
+
 def beside_a_save(lines):
     """Steps during which a save was under way, and seconds of the copies."""
     found = set()
-    copied = [n for n in lines if lines[n]["seconds"]["save"] > 0 and n < max(lines)]
-    for n in copied:
+    copied = [n for n in lines if n % every == 0 and n < max(lines)]
+    for n, following in zip(copied, copied[1:] + [max(lines)]):
         ends = [m for m in lines if lines[m].get("saved_step") == n and m > n]
-        found.update(range(n + 1, min(ends, default=n) + 1))
+        # One that the next save had to wait for is not told of: it was under way all the time.
+        found.update(range(n + 1, min(ends, default=following) + 1))
     return found, [lines[n]["seconds"]["save"] for n in copied]
 
 def seconds(lines, steps):
@@ -88,7 +91,7 @@ if not beside or not copies:
     sys.exit("no step ran beside a save: more steps between saves or a larger model are needed")
 plain = seconds(none, [n for n in none if n > 2])
 alone = [n for n in background if n > 2 and n not in beside]
-stands = [line["seconds"]["save"] for n, line in standing.items() if line["seconds"]["save"] > 0]
+stands = [standing[n]["seconds"]["save"] for n in standing if n % every == 0]
 found = {
     "beside": seconds(background, beside) / plain,
     "copy": statistics.median(copies) / plain,

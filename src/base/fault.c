@@ -59,6 +59,8 @@ static int signal_by_name(const char *name)
     return strcmp(name, "SIGKILL") == 0   ? SIGKILL
            : strcmp(name, "SIGSTOP") == 0 ? SIGSTOP
            : strcmp(name, "SIGTERM") == 0 ? SIGTERM
+           : strcmp(name, "SIGUSR1") == 0 ? SIGUSR1
+           : strcmp(name, "SIGINT") == 0  ? SIGINT
                                           : 0;
 }
 

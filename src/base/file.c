@@ -84,7 +84,7 @@ static cero_status read_all(int fd, const char *path, size_t expected, size_t ma
 cero_status cero_file_read(const char *path, size_t max_bytes, char **bytes, size_t *length)
 {
     struct stat info;
-    int fd;
+    int fd = -1;
 
     CERO_TRY(open_input(path, &fd, &info));
     if (max_bytes == 0) {
@@ -104,7 +104,7 @@ cero_status cero_file_read(const char *path, size_t max_bytes, char **bytes, siz
 cero_status cero_file_map_open(const char *path, cero_file_map *out)
 {
     struct stat info;
-    int fd;
+    int fd = -1;
     void *data = NULL;
 
     CERO_TRY(open_input(path, &fd, &info));

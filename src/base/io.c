@@ -148,19 +148,24 @@ ssize_t cero_io_write(int fd, const void *bytes, size_t nbytes)
 
 int cero_io_truncate(int fd, int64_t length)
 {
-    int rc = fails("truncate") ? -1 : ftruncate(fd, (off_t)length);
+    int rc;
 
+    do {
+        rc = fails("truncate") ? -1 : ftruncate(fd, (off_t)length);
+    } while (rc != 0 && errno == EINTR);
     return finish(rc, &(cero_io_event){.change = CERO_IO_TRUNCATE, .fd = fd, .offset = length});
 }
 
 int cero_io_fsync(int fd)
 {
-    int rc = fails("fsync") ? -1 : fsync(fd);
+    int rc;
 
+    do {
+        rc = fails("fsync") ? -1 : fsync(fd);
+    } while (rc != 0 && errno == EINTR);
     return finish(rc, &(cero_io_event){.change = CERO_IO_FSYNC, .fd = fd});
 }
 
-/* The descriptor is gone whatever is returned. */
 void cero_io_start_sync(int fd, int64_t offset, int64_t nbytes)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
@@ -173,6 +178,7 @@ void cero_io_start_sync(int fd, int64_t offset, int64_t nbytes)
 #endif
 }
 
+/* The descriptor is gone whatever is returned. */
 int cero_io_close(int fd)
 {
     bool has_failed = fails("close");
@@ -180,7 +186,7 @@ int cero_io_close(int fd)
     int rc = close(fd);
 
     tell(&(cero_io_event){.change = CERO_IO_CLOSE, .fd = fd});
-    if (has_failed) {
+    if (has_failed && error != EINTR) {
         errno = error;
         return -1;
     }
@@ -189,38 +195,53 @@ int cero_io_close(int fd)
 
 int cero_io_rename(const char *from, const char *to)
 {
-    int rc = fails("rename") ? -1 : rename(from, to);
+    int rc;
 
+    do {
+        rc = fails("rename") ? -1 : rename(from, to);
+    } while (rc != 0 && errno == EINTR);
     return finish(rc, &(cero_io_event){.change = CERO_IO_RENAME, .fd = -1, .path = from, .to = to});
 }
 
 int cero_io_mkdir(const char *path)
 {
-    int rc = fails("mkdir") ? -1 : mkdir(path, 0777);
+    int rc;
 
+    do {
+        rc = fails("mkdir") ? -1 : mkdir(path, 0777);
+    } while (rc != 0 && errno == EINTR);
     return finish(rc, &(cero_io_event){.change = CERO_IO_MKDIR, .fd = -1, .path = path});
 }
 
 int cero_io_unlink(const char *path)
 {
-    int rc = fails("unlink") ? -1 : unlink(path);
+    int rc;
 
+    do {
+        rc = fails("unlink") ? -1 : unlink(path);
+    } while (rc != 0 && errno == EINTR);
     return finish(rc, &(cero_io_event){.change = CERO_IO_UNLINK, .fd = -1, .path = path});
 }
 
 int cero_io_rmdir(const char *path)
 {
-    int rc = fails("rmdir") ? -1 : rmdir(path);
+    int rc;
 
+    do {
+        rc = fails("rmdir") ? -1 : rmdir(path);
+    } while (rc != 0 && errno == EINTR);
     return finish(rc, &(cero_io_event){.change = CERO_IO_RMDIR, .fd = -1, .path = path});
 }
 
 int cero_io_fsync_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = fd < 0 ? -1 : fails("fsync") ? -1 : fsync(fd);
-    int error = errno;
+    int rc;
 
+    do {
+        rc = fd < 0 ? -1 : fails("fsync") ? -1 : fsync(fd);
+    } while (fd >= 0 && rc != 0 && errno == EINTR);
+    int error = errno;
     if (fd >= 0) {
         (void)close(fd);
     }

@@ -8,10 +8,10 @@
  */
 #include "base/file.h"
 #include "base/log.h"
-#include "ckpt/checkpoint/folder.h"
 #include "ckpt/shards.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/resume_options.h"
 #include "cli/run_options.h"
 #include "cli/train_summary.h"
 #include "cli/world_summary.h"
@@ -20,7 +20,6 @@
 
 #include <math.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -54,6 +53,7 @@ typedef struct train_run {
     cero_progress progress;
     char seed_text[64];
     char resume_tag[CERO_FOLDER_MAX_TAG]; /* empty: none was named */
+    bool must_go_on; /* the run does not start: a directory that is not there is not made */
 } train_run;
 
 static bool is_speaker(const train_run *run)
@@ -170,84 +170,6 @@ static void visit(void *context, const cero_metrics_step *step)
     }
 }
 
-static cero_resume choose_resume(const cero_train_options *o)
-{
-    static const char *const words[] = {"never", "auto", "if-present"};
-
-    for (int i = 0; o->resume != NULL && i < (int)CERO_COUNT_OF(words); i++) {
-        if (strcmp(o->resume, words[i]) == 0) {
-            return (cero_resume)i;
-        }
-    }
-    return o->resume != NULL ? CERO_RESUME_TAG : CERO_RESUME_NEVER;
-}
-
-/* A number is a step, whose checkpoint is called after it. */
-static cero_status name_checkpoint(train_run *run, const char *word)
-{
-    size_t digits = strspn(word, "0123456789");
-
-    if (word[digits] == '\0' && digits > 0 && digits < 16) {
-        (void)cero_folder_step_tag(strtoll(word, NULL, 10), run->resume_tag);
-        return CERO_OK;
-    }
-    cero_status st = cero_folder_check_tag(word);
-    (void)snprintf(run->resume_tag, sizeof(run->resume_tag), "%s", word);
-    return st == CERO_OK
-               ? CERO_OK
-               : cero_error_prefix(st, "--resume takes never, auto, if-present, a step or a tag: ");
-}
-
-/* One of --resume-without's words, which may hold several. */
-static cero_status parse_without(const char *word, cero_trainer_params *params)
-{
-    for (const char *p = word; *p != '\0';) {
-        size_t length = strcspn(p, ",");
-        if (length == 4 && memcmp(p, "data", length) == 0) {
-            params->resume_without_data = true;
-        } else if (length == 9 && memcmp(p, "optimizer", length) == 0) {
-            params->resume_without_optimizer = true;
-        } else {
-            return CERO_FAIL(CERO_ERR_INVALID,
-                             "--resume-without: '%.*s' is not one of data and optimizer",
-                             (int)length, p);
-        }
-        p += length + (p[length] == ',' ? 1 : 0);
-    }
-    return CERO_OK;
-}
-
-/* Where the run goes on, and what of it is kept. */
-static cero_status set_resume(train_run *run, cero_trainer_params *params)
-{
-    const cero_train_options *o = run->options;
-
-    cero_cli_at(run->cli, CERO_CLI_USAGE, NULL);
-    params->save_every = o->save_every;
-    params->keep = o->keep_checkpoints;
-    params->stops_on_save_error = o->on_save_error == CERO_CLI_ON_SAVE_ERROR_STOP;
-    params->init_from = o->init_from;
-    params->resume = choose_resume(o);
-    if (params->resume == CERO_RESUME_TAG) {
-        CERO_TRY(name_checkpoint(run, o->resume));
-        params->resume_tag = run->resume_tag;
-    }
-    for (int i = 0; i < o->resume_without.count; i++) {
-        CERO_TRY(parse_without(o->resume_without.word[i], params));
-    }
-    CERO_CHECK(o->resume_without.count == 0 || params->resume != CERO_RESUME_NEVER,
-               CERO_ERR_INVALID, "--resume-without is about a run that goes on: add --resume");
-    CERO_CHECK(!o->partial || o->init_from != NULL, CERO_ERR_INVALID,
-               "--partial is about --init-from, which is not given");
-    CERO_CHECK(o->init_from == NULL || params->resume == CERO_RESUME_NEVER ||
-                   params->resume == CERO_RESUME_IF_PRESENT,
-               CERO_ERR_INVALID,
-               "--init-from starts a run, and --resume %s goes on with one; give one of them, or "
-               "--resume if-present",
-               o->resume);
-    return CERO_OK;
-}
-
 static cero_status create_trainer(train_run *run)
 {
     const cero_train_options *o = run->options;
@@ -271,7 +193,10 @@ static cero_status create_trainer(train_run *run)
         .visitor_context = run,
     };
 
-    CERO_TRY(cero_context_agree(run->context, set_resume(run, &params)));
+    cero_cli_at(run->cli, CERO_CLI_USAGE, NULL);
+    CERO_TRY(
+        cero_context_agree(run->context, cero_resume_options_apply(o, run->resume_tag, &params)));
+    run->must_go_on = params.resume == CERO_RESUME_AUTO || params.resume == CERO_RESUME_TAG;
     cero_cli_at(run->cli, CERO_CLI_READING_CONFIG, NULL);
     CERO_TRY(cero_trainer_check_options(&params));
     cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->data.word[0]);
@@ -289,22 +214,15 @@ static void point_at_checkpoint(train_run *run)
     char path[sizeof(run->cli->path)];
 
     (void)snprintf(path, sizeof(path), "%.800s/checkpoints/%s", run->options->out,
-                   run->resume_tag[0] != '\0' ? run->resume_tag : "latest");
+                   run->resume_tag[0] != '\0' ? run->resume_tag : "*");
     cero_cli_at(run->cli, CERO_CLI_READING_INPUT, path);
 }
 
-/* Weights of a run that starts, or everything of one that goes on; then its files. */
-static cero_status prepare_trainer(train_run *run)
+/* Weights of a run that starts. */
+static cero_status set_weights(train_run *run)
 {
     const cero_train_options *o = run->options;
 
-    point_at_checkpoint(run);
-    CERO_TRY(cero_trainer_resume(run->trainer));
-    cero_cli_at(run->cli, CERO_CLI_CREATING, o->out);
-    CERO_TRY(cero_trainer_open_files(run->trainer));
-    if (cero_trainer_resumed_from(run->trainer) != NULL) {
-        return CERO_OK;
-    }
     if (o->init_from != NULL) {
         cero_cli_at(run->cli, CERO_CLI_READING_INPUT, o->init_from);
         return cero_trainer_init_from(run->trainer, o->init_from, o->partial);
@@ -314,6 +232,18 @@ static cero_status prepare_trainer(train_run *run)
         return cero_trainer_import(run->trainer, o->model);
     }
     return CERO_OK;
+}
+
+/* Where the run is when its steps begin; its files come last, and make the directory that of a run. */
+static cero_status prepare_trainer(train_run *run)
+{
+    point_at_checkpoint(run);
+    CERO_TRY(cero_trainer_resume(run->trainer));
+    if (cero_trainer_resumed_from(run->trainer) == NULL) {
+        CERO_TRY(set_weights(run));
+    }
+    cero_cli_at(run->cli, CERO_CLI_CREATING, run->options->out);
+    return cero_trainer_open_files(run->trainer);
 }
 
 /* Again when it is known where the run goes on. */
@@ -340,6 +270,9 @@ static cero_status open_log(train_run *run)
                                                   : CERO_LOG_WARN;
 
     begin_progress(run);
+    if (run->must_go_on && cero_file_stat(run->options->out, NULL) == CERO_FILE_ABSENT) {
+        return CERO_OK; // it ends where nothing is found
+    }
     cero_cli_at(run->cli, CERO_CLI_CREATING, run->options->out);
     return cero_run_log_open(&(cero_run_log_params){.dir = run->options->out,
                                                     .rank = cero_context_rank(run->context),
@@ -349,57 +282,12 @@ static cero_status open_log(train_run *run)
                              &run->log);
 }
 
-static void summarise_data(const train_run *run, cero_text *text)
-{
-    int64_t batch = cero_engine_global_batch(cero_trainer_engine(run->trainer));
-    int64_t samples = cero_trainer_epoch_samples(run->trainer);
-    int64_t steps = cero_trainer_steps(run->trainer);
-    int64_t left = steps - cero_trainer_steps_done(run->trainer);
-    int64_t end = cero_trainer_position(run->trainer) + (left > 0 ? left : 0) * batch;
-
-    cero_text_printf(text,
-                     "data       %lld tokens, %lld samples of %lld an epoch (%lld tokens in none); "
-                     "%lld steps = %.2f epochs\n",
-                     (long long)cero_token_stream_count(run->data), (long long)samples,
-                     (long long)cero_engine_seq_len(cero_trainer_engine(run->trainer)),
-                     (long long)cero_trainer_unused_tokens(run->trainer), (long long)steps,
-                     (double)end / (double)samples);
-    if (end < samples) {
-        cero_text_printf(text, "           %lld samples of the epoch are unused\n",
-                         (long long)(samples - end));
-    }
-    if (cero_token_stream_empty_documents(run->data) > 0) {
-        cero_text_printf(text, "           %lld of %lld documents are empty\n",
-                         (long long)cero_token_stream_empty_documents(run->data),
-                         (long long)cero_token_stream_documents(run->data));
-    }
-}
-
 static const char *weights_origin(const train_run *run)
 {
     return cero_trainer_resumed_from(run->trainer) != NULL ? "weights from a checkpoint of the run"
            : run->options->init_from != NULL               ? "weights from a checkpoint"
            : run->has_weights                              ? "weights from the directory"
                                                            : "initial weights";
-}
-
-static void summarise_checkpoints(const train_run *run, cero_text *text)
-{
-    const cero_train_options *o = run->options;
-    bool is_background = cero_train_config_spec(run->config)->checkpoint_background;
-
-    if (o->save_every == 0) {
-        cero_text_printf(text,
-                         "saves      none but at a signal; --save-every N makes checkpoints\n");
-        return;
-    }
-    cero_text_printf(text, "saves      every %lld steps and at the end, %s",
-                     (long long)o->save_every,
-                     is_background ? "in the background" : "while the run waits");
-    if (o->keep_checkpoints > 0) {
-        cero_text_printf(text, "; the newest %lld stay", (long long)o->keep_checkpoints);
-    }
-    cero_text_printf(text, "\n");
 }
 
 static cero_status write_summary(const train_run *run, const cero_world_facts *facts,
@@ -411,8 +299,8 @@ static cero_status write_summary(const train_run *run, const cero_world_facts *f
     cero_summary_model(&run->model, weights_origin(run), text);
     cero_summary_world(facts, text);
     cero_summary_training(run->config, engine, facts->size, text);
-    summarise_data(run, text);
-    summarise_checkpoints(run, text);
+    cero_summary_data(run->trainer, run->data, text);
+    cero_summary_saves(run->options, run->config, text);
     cero_summary_zero(facts, text);
     cero_summary_memory(facts, text);
     cero_summary_idle_keys(facts, text);

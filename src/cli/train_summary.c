@@ -96,3 +96,48 @@ void cero_summary_training(const cero_train_config *config, const cero_engine *e
         cero_text_printf(out, "\n");
     }
 }
+
+void cero_summary_data(cero_trainer *trainer, const cero_token_stream *data, cero_text *text)
+{
+    int64_t batch = cero_engine_global_batch(cero_trainer_engine(trainer));
+    int64_t samples = cero_trainer_epoch_samples(trainer);
+    int64_t steps = cero_trainer_steps(trainer);
+    int64_t left = steps - cero_trainer_steps_done(trainer);
+    int64_t end = cero_trainer_position(trainer) + (left > 0 ? left : 0) * batch;
+
+    cero_text_printf(text,
+                     "data       %lld tokens, %lld samples of %lld an epoch (%lld tokens in none); "
+                     "%lld steps = %.2f epochs\n",
+                     (long long)cero_token_stream_count(data), (long long)samples,
+                     (long long)cero_engine_seq_len(cero_trainer_engine(trainer)),
+                     (long long)cero_trainer_unused_tokens(trainer), (long long)steps,
+                     (double)end / (double)samples);
+    if (end < samples) {
+        cero_text_printf(text, "           %lld samples of the epoch are unused\n",
+                         (long long)(samples - end));
+    }
+    if (cero_token_stream_empty_documents(data) > 0) {
+        cero_text_printf(text, "           %lld of %lld documents are empty\n",
+                         (long long)cero_token_stream_empty_documents(data),
+                         (long long)cero_token_stream_documents(data));
+    }
+}
+
+void cero_summary_saves(const cero_train_options *o, const cero_train_config *config,
+                        cero_text *text)
+{
+    bool is_background = cero_train_config_spec(config)->checkpoint_background;
+
+    if (o->save_every == 0) {
+        cero_text_printf(text,
+                         "saves      none but at a signal; --save-every N makes checkpoints\n");
+        return;
+    }
+    cero_text_printf(text, "saves      every %lld steps and at the end, %s",
+                     (long long)o->save_every,
+                     is_background ? "in the background" : "while the run waits");
+    if (o->keep_checkpoints > 0) {
+        cero_text_printf(text, "; the newest %lld stay", (long long)o->keep_checkpoints);
+    }
+    cero_text_printf(text, "\n");
+}

@@ -38,13 +38,13 @@ static int64_t count_checkpoints(const cero_folder_list *list)
 static cero_status refuse_old_run(const cero_trainer *trainer, const cero_folder_list *list)
 {
     const char *out = trainer->params.out;
-    int64_t count = count_checkpoints(list);
 
-    CERO_CHECK(
-        count == 0, CERO_ERR_INVALID,
-        "%s holds %lld checkpoint(s) of an earlier run, %s the newest; --resume auto goes on "
-        "from there, or choose another directory or remove that run",
-        out, (long long)count, list->entries[0].name);
+    for (int64_t i = 0; i < list->count; i++) {
+        CERO_CHECK(list->entries[i].kind == CERO_FOLDER_ORPHAN, CERO_ERR_INVALID,
+                   "%s holds %lld checkpoint(s) of an earlier run, such as %s; --resume auto goes "
+                   "on with that run, or choose another directory or remove that run",
+                   out, (long long)count_checkpoints(list), list->entries[i].name);
+    }
     CERO_CHECK(!is_there(out, "metrics.jsonl"), CERO_ERR_INVALID,
                "%s holds the metrics.jsonl of an earlier run; choose another directory or remove "
                "that run",
@@ -145,9 +145,8 @@ typedef struct chosen {
     cero_text changes; /* lines for the log */
 } chosen;
 
-static cero_status check(void *context, const cero_manifest *manifest)
+static cero_status look_at_manifest(chosen *c, const cero_manifest *manifest)
 {
-    chosen *c = context;
     const cero_trainer_params *p = &c->trainer->params;
 
     CERO_TRY(cero_run_state_read(manifest, &c->state));
@@ -163,6 +162,13 @@ static cero_status check(void *context, const cero_manifest *manifest)
     c->changes.length = 0;
     CERO_TRY(cero_run_state_write_line(manifest, &c->line));
     return cero_run_state_write_changes(manifest, p->config, &c->changes);
+}
+
+static cero_status check(void *context, const cero_manifest *manifest)
+{
+    cero_status st = look_at_manifest(context, manifest);
+
+    return st == CERO_OK ? st : cero_error_prefix(st, "%s: ", manifest->root->file);
 }
 
 static void log_lines(const cero_text *text)
@@ -311,8 +317,6 @@ static cero_status load(cero_trainer *trainer, chosen *c)
     CERO_TRY(cero_comm_agree(p->context->comm, cero_trainer_know_data(trainer)));
     CERO_TRY(cero_loader_load(trainer->engine, &params, &result));
     if (!result.is_loaded) {
-        cero_log(CERO_LOG_INFO, "train", "no checkpoint in %s, starting at step 0",
-                 trainer->checkpoints);
         return CERO_OK;
     }
     CERO_TRY(cero_comm_agree(p->context->comm, adopt(trainer, c, &result)));
@@ -320,8 +324,9 @@ static cero_status load(cero_trainer *trainer, chosen *c)
     if (p->resume_without_data) {
         cero_log(CERO_LOG_INFO, "train", "resume: the data begin at their sample 0");
     }
-    cero_log(CERO_LOG_INFO, "train", "resume: goes on from %s/%s, step %lld of %lld",
-             trainer->checkpoints, result.tag, (long long)trainer->done, (long long)trainer->steps);
+    cero_log(CERO_LOG_INFO, "train",
+             "resume: %lld of %lld steps are done, the next begins at sample %lld",
+             (long long)trainer->done, (long long)trainer->steps, (long long)trainer->position);
     return CERO_OK;
 }
 
@@ -397,8 +402,6 @@ cero_status cero_trainer_init_from(cero_trainer *trainer, const char *dir, bool 
 
     CERO_TRY_GOTO(cero_comm_agree(trainer->params.context->comm, st), out);
     CERO_TRY_GOTO(cero_loader_load(trainer->engine, &params, &result), out);
-    cero_log(CERO_LOG_INFO, "train", "weights from %s/%s, step %lld", folder, result.tag,
-             (long long)result.step);
 out:
     cero_delete(folder);
     cero_delete(tag);

@@ -192,9 +192,10 @@ static cero_status save_after(cero_trainer *trainer, cero_metrics_step *step, bo
 
 cero_status cero_trainer_save_after(cero_trainer *trainer, cero_metrics_step *step, bool is_last)
 {
+    bool is_busy = trainer->saver != NULL && cero_saver_is_busy(trainer->saver);
     double start = cero_clock_now();
 
-    if (trainer->params.out == NULL) {
+    if (trainer->params.out == NULL || !(is_busy || is_due(trainer, is_last))) {
         return CERO_OK;
     }
     cero_status st = save_after(trainer, step, is_last);

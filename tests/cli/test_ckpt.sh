@@ -44,6 +44,10 @@ expect_object '[c["files"] for c in o["checkpoints"]] == [2, 3] and o["checkpoin
 cero ckpt ls "$dir/step-00000010"
 expect_error 65 'is one checkpoint'
 
+mkdir "$dir/notes"
+cero ckpt ls "$run"
+if grep -q notes "$work/out"; then fail 'a folder that is no checkpoint is listed'; fi
+
 # Showing.
 cero ckpt show "$dir/step-00000010"
 expect_code 0
@@ -201,7 +205,7 @@ for command in ls show verify hash 'export --out x'; do
     # shellcheck disable=SC2086
     cero ckpt $command "$work/file"
     expect_error 65 'is a file'
-    mkdir -p "$work/empty"
+    mkdir -p "$work/empty/folder"
     # shellcheck disable=SC2086
     cero ckpt $command "$work/empty"
     expect_error 65 'is no checkpoint'

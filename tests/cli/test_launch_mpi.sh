@@ -183,7 +183,7 @@ for kind in "${kinds[@]}"; do
     expect_code 137
     expect_gone "$work/pid.0" "$work/pid.1"
 
-    # `train` ends after its step, with the model, and the launcher agrees about the code.
+    # `train` ends after its step, with a checkpoint, and the launcher agrees about the code.
     last="cero launch -- train"
     "$CERO_COMMAND" launch --launcher "$kind" -n 1 --grace 600 -- train --config "$work/ds.json" \
         --model "$work/config.json" --data "$work/tokens.u16" --out "$work/run-$kind" --steps 1000000 \
@@ -194,7 +194,7 @@ for kind in "${kinds[@]}"; do
     finish
     expect_code 75
     expect_err 'stopped by SIGUSR1'
-    [ -e "$work/run-$kind/model/model.safetensors" ] || fail "no model was left"
+    [ -e "$work/run-$kind/checkpoints/latest" ] || fail "no checkpoint was left"
 
     # A config error comes through and is not tried again.
     cero launch --launcher "$kind" -n 1 --max-restarts 3 -- train --config "$work/config.json" \

@@ -68,6 +68,7 @@ decay N on N tensors of N elements; none on N elements; N frozen
 clipping off
 data N tokens, N samples of N an epoch (N tokens in none); N steps = N epochs
  N samples of the epoch are unused
+saves none but at a signal; --save-every N makes checkpoints
 zero stage N, optimizer states, gradient sums and parameters are cut over N ranks; exchanges of gradients go on while backward does
 order global (auto: one node); bits depend on neither ranks nor nodes; gradients take N a step and rank
 buckets reduce_bucket_size N is clamped to the model: gradients go unit by unit, the largest has N elements

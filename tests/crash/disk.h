@@ -313,4 +313,52 @@ static inline void disk_settle(disk *d, bool (*is_left_out)(const disk *d, int i
     }
 }
 
+/* The rank's file that a change is about, -1: none. */
+static inline int disk_stream(const disk *d, const disk_change *c)
+{
+    int node = c->change == CERO_IO_CREATE ? c->child : c->node;
+    bool is_stream =
+        node > 0 && strncmp(d->nodes[node].name, "rank-", 5) == 0 &&
+        (c->change == CERO_IO_CREATE || c->change == CERO_IO_FSYNC || disk_is_of_bytes(c));
+
+    return is_stream ? node : -1;
+}
+
+/*
+ * Changes begin .. end as if the ranks had written their files at the same time: in another order, by chance, that
+ * leaves those of each file in theirs.
+ */
+static inline void disk_interleave(disk *d, int begin, int end, uint32_t (*draw)(void *, uint32_t),
+                                   void *chance)
+{
+    disk_change *mixed = cero_new((size_t)(end - begin) + 1, sizeof(*mixed));
+    bool is_taken[DISK_MAX_CHANGES] = {false};
+
+    assert_non_null(mixed);
+    for (int i = begin; i < end; i++) {
+        int first[DISK_MAX_NODES]; // of each file, the first change that is left
+        uint32_t count = 0;
+        mixed[i - begin] = d->changes[i];
+        if (disk_stream(d, &d->changes[i]) < 0) {
+            continue;
+        }
+        for (int k = begin; k < end; k++) {
+            int stream = is_taken[k] ? -1 : disk_stream(d, &d->changes[k]);
+            uint32_t known = 0;
+            while (stream >= 0 && known < count &&
+                   disk_stream(d, &d->changes[first[known]]) != stream) {
+                known++;
+            }
+            if (stream >= 0 && known == count) {
+                first[count++] = k;
+            }
+        }
+        int next = first[draw(chance, count)];
+        is_taken[next] = true;
+        mixed[i - begin] = d->changes[next];
+    }
+    memcpy(d->changes + begin, mixed, (size_t)(end - begin) * sizeof(*mixed));
+    cero_delete(mixed);
+}
+
 #endif

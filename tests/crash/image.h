@@ -45,8 +45,10 @@ typedef struct image_chance {
     uint64_t at;
 } image_chance;
 
-static inline uint32_t image_draw(image_chance *chance, uint32_t below)
+static inline uint32_t image_draw(void *context, uint32_t below)
 {
+    image_chance *chance = context;
+
     return cero_rng_word(chance->key, 0, chance->at++) % below;
 }
 

@@ -309,6 +309,15 @@ static inline void scene_lose(scene *s, tally *t, int first, int64_t most)
     }
 }
 
+/* The ranks of each save wrote at the same time. */
+static inline void scene_interleave(scene *s)
+{
+    for (int i = 0; i < s->save_count; i++) {
+        disk_interleave(&s->disk, s->saves[i].begin, s->saves[i].end, image_draw, &s->chance);
+    }
+    disk_settle(&s->disk, NULL, 0);
+}
+
 /* With nothing lost the image is what stands in the scene's folder: every change passed the seam. */
 static inline void scene_check_model(scene *s)
 {

@@ -76,7 +76,7 @@ static const struct {
                     {"the same tag again", play_replace},
                     {"an orphan swept", play_sweep}};
 
-/* Every scene for 1, 2 and 3 ranks, `most` images for each moment at most. */
+/* Every scene for 1, 2 and 3 ranks, which write at the same time, `most` images for each moment at most. */
 static inline void lose_power(int64_t most, int64_t expected)
 {
     static scene s;
@@ -89,6 +89,7 @@ static inline void lose_power(int64_t most, int64_t expected)
             scene_begin(&s);
             power_scenes[i].play(&s, ranks);
             scene_check_model(&s);
+            scene_interleave(&s);
             scene_lose(&s, &t, 0, most);
             print_message("%s, %d ranks: %d changes, %lld images\n", power_scenes[i].name, ranks,
                           s.disk.count, (long long)(t.images - before));

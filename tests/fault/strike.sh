@@ -40,9 +40,10 @@ expect_silence() { # <rank> <ranks>
     [ "$CERO_TEST_MPI" != openmpi ] || expect_code 75
 }
 
-expect_stopped() { # <steps>: all ranks at the same one, with the model
+expect_stopped() { # <steps>: all ranks at the same one, with a checkpoint and no model
     expect_code 75
     expect_err "stopped by SIGTERM after step $1 of 6"
     [ "$(wc -l <"$work/run/metrics.jsonl")" -eq "$1" ] || fail "expected $1 steps"
-    [ -s "$work/run/model/model.safetensors" ] || fail "there is no model"
+    [ -s "$(printf '%s/run/checkpoints/step-%08d/manifest.json' "$work" "$1")" ] || fail "there is no checkpoint"
+    [ ! -e "$work/run/model" ] || fail "there is a model"
 }

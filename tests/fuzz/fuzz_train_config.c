@@ -65,6 +65,12 @@ static void check_values(const cero_train_config *config, int dp_size)
     for (int i = 0; i < count; i++) {
         fuzz_expect(strcmp(first[i], second[i]) == 0, "%s became %s", first[i], second[i]);
     }
+    const cero_train_spec *x = cero_train_config_spec(config);
+    const cero_train_spec *y = cero_train_config_spec(again);
+    fuzz_expect(x->optimizer.lr == y->optimizer.lr && x->optimizer.eps == y->optimizer.eps &&
+                    x->optimizer.weight_decay == y->optimizer.weight_decay &&
+                    x->gradient_clipping == y->gradient_clipping && x->seed == y->seed,
+                "lr %a became %a", x->optimizer.lr, y->optimizer.lr);
     cero_train_config_destroy(&again);
     cero_text_cleanup(&a);
     cero_text_cleanup(&b);

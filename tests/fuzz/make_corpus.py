@@ -46,6 +46,7 @@ def jsons():
     put("json", "deep", "[" * 60 + "]" * 60)
     put("json", "bad_deep", "[" * 80)
     put("json", "bad_twice", '{"a": 1, "a": 2}')
+    put("json", "bad_control_twice", '{"\\u001b[2J\\n": 1, "\\u001b[2J\\n": 2}')
     put("json", "bad_many_twice", "{" + ",".join(f'"k{i % 39}":{i}' for i in range(40)) + "}")
     put("json", "bad_surrogate", r'["\ud83d\u0041"]')
     put("json", "bad_utf8", b'["\xc0\xaf\xed\xa0\x80"]')
@@ -143,6 +144,50 @@ def manifests():
     put("manifest", "bad_section", manifest(sections='"engine\\u001b":3'))
     put("manifest", "bad_cut", manifest()[:300])
     put("manifest", "bad_none", "")
+
+
+TRAIN = {"samples": 24, "tokens": 768, "steps": 10, "eval_loss": None, "sampler": {
+    "position": 24, "epoch": 0, "order": "shuffled", "seed": 1234, "seq_len": 32, "token_count": 1000,
+    "token_hash": "00ff00ff00ff00ff"}}
+
+
+def checkpoint(ranges, owner=("0123456789abcdef0123456789abcdef", "0"), more_files=(), sections=TRAIN, extra=b""):
+    """A manifest and its first file, of which a range is (tensor, shape, begin, end)."""
+    header, tensors, at = {"__metadata__": {"format": "cero", "id": owner[0], "rank": owner[1]}}, [], 0
+    for name, shape, begin, end in ranges:
+        numel = 1
+        for dim in shape:
+            numel *= dim
+        whole = (begin, end) == (0, numel)
+        header[name if whole else f"{name}[{begin}:{end}]"] = entry("F32", shape if whole else [end - begin], at, at + 4 * (end - begin))
+        at += 4 * (end - begin)
+    content = safetensors_file(header, bytes(i % 251 for i in range(at)) + extra)
+    start, at = len(content) - at - len(extra), 0
+    for name, shape, begin, end in ranges:
+        tensors.append((name, shape, [(0, start + at, begin, end)]))
+        at += 4 * (end - begin)
+    files = [("rank-00000.safetensors", len(content), start), *more_files]
+    parts = {"engine": {"step": 3}, "train": sections, "config": {"optimizer.type": {"value": "AdamW", "origin": "default"}},
+             "metrics": {"step": 3, "loss": 2.5, "applied": 3, "skipped": 0}}
+    text = ",\n".join(f'"{key}":{json.dumps(value)}' for key, value in parts.items())
+    return manifest(files, tensors, text).encode() + b"\0" + content
+
+
+def checkpoints():
+    two = [("w", [2, 3], 0, 6), ("optim.exp_avg.w", [2, 3], 0, 6)]
+    put("checkpoint", "two", checkpoint(two))
+    put("checkpoint", "blocks", checkpoint([("w", [3, 5], 0, 15)]))
+    put("checkpoint", "none", checkpoint([]))
+    put("checkpoint", "sequential", checkpoint(two, sections={**TRAIN, "eval_loss": 1.5, "sampler": {
+        **TRAIN["sampler"], "order": "sequential", "seed": 18446744073709551615}}))
+    put("checkpoint", "other_train", checkpoint(two, sections={"samples": -1}))
+    put("checkpoint", "bad_part", checkpoint([("w", [3, 5], 0, 7)]))
+    put("checkpoint", "bad_rank", checkpoint(two, owner=("0123456789abcdef0123456789abcdef", "1")))
+    put("checkpoint", "bad_id", checkpoint(two, owner=("\x1b[31m", "0")))
+    put("checkpoint", "bad_missing", checkpoint(two, more_files=[("rank-00001.safetensors", 64, 8)]))
+    put("checkpoint", "bad_longer", checkpoint(two, extra=b"xyz!"))
+    put("checkpoint", "bad_cut", checkpoint(two)[:-5])
+    put("checkpoint", "bad_name", checkpoint([("w", [2], 0, 2)]).replace(b'"w":{"dtype"', b'"v":{"dtype"'))
 
 
 def shards():
@@ -312,7 +357,7 @@ def tokenizers():
     put("tokenizer", "bad_pattern", text_of(tokenizer(few, [], pre_tokenizer={
         "type": "Split", "pattern": {"Regex": "(a[b"}, "behavior": "Removed", "invert": True})))
     put("tokenizer", "slow_pattern", text_of(tokenizer({"a": 0}, [], pre_tokenizer={
-        "type": "Split", "pattern": {"Regex": "(a+a+)+$"}, "behavior": "Isolated", "invert": False}), b"a" * 40 + b"b"))
+        "type": "Split", "pattern": {"Regex": "(a+a+)+$"}, "behavior": "Isolated", "invert": False}), b"a" * 16 + b"b"))
     put("tokenizer", "growing", text_of(tokenizer({"a": 0}, [], normalizer={"type": "Sequence", "normalizers": [
         {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 16}] * 5}), b"aa"))
     put("tokenizer", "bad_template", text_of(tokenizer(few, merges, post_processor={
@@ -378,7 +423,7 @@ def npys():
 
 
 def main():
-    for write in (hostfiles, jsons, safetensors, manifests, shards, model_configs, train_configs, tokenizers, idxs, npys):
+    for write in (hostfiles, jsons, safetensors, manifests, checkpoints, shards, model_configs, train_configs, tokenizers, idxs, npys):
         write()
     files = [path for path in ROOT.rglob("*") if path.is_file()]
     print(f"{len(files)} seeds, {sum(path.stat().st_size for path in files)} bytes")

@@ -29,6 +29,9 @@ enum {
     JOB_SEQ_LEN = 13
 };
 
+/* Of the jobs that are opened next; 0: as they are. */
+static int ranks_per_node;
+
 /* `sets` as case_config takes them. A micro-batch of one sample for each rank, so that any number of ranks will do. */
 static inline void job_open(job *j, MPI_Comm comm, cero_model_spec spec, const char *const *sets)
 {
@@ -42,8 +45,9 @@ static inline void job_open(job *j, MPI_Comm comm, cero_model_spec spec, const c
         assert_in_range(count, 0, EQUIV_MAX_SETS - 1);
         all[count++] = *sets;
     }
-    assert_ok(cero_context_create_mpi(
-        comm, &(cero_context_params){.threads = 1, .timeout = EQUIV_TIMEOUT}, &j->context));
+    cero_context_params params = {
+        .threads = 1, .timeout = EQUIV_TIMEOUT, .ranks_per_node = ranks_per_node};
+    assert_ok(cero_context_create_mpi(comm, &params, &j->context));
     assert_ok(case_config(j->context, all, &j->config));
     assert_ok(cero_engine_create(j->context, j->config,
                                  &(cero_engine_params){.build = cero_engine_build_model,

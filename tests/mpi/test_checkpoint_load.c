@@ -3,26 +3,32 @@
 // RUN: np=1,2,3,4
 #include "mpi/checkpoint_cases.h"
 
-static void open_stage(job *j, cero_model_spec spec, int stage, const char *more, const char *most)
+static void open_stage(job *j, cero_model_spec spec, int stage, const char *more, const char *most,
+                       const char *last)
 {
     char text[64];
 
     (void)snprintf(text, sizeof(text), "zero_optimization.stage=%d", stage);
-    job_open(j, MPI_COMM_WORLD, spec, (const char *const[]){text, more, most, NULL});
+    job_open(j, MPI_COMM_WORLD, spec, (const char *const[]){text, more, most, last, NULL});
 }
 
 /* A model, its dtype and optimizer. */
 typedef struct kind {
     const char *dtype;
     const char *more;
+    const char *most;
+    int ranks_per_node;
 } kind;
 
 static const kind kinds[] = {
-    {"bf16.enabled=true", "optimizer.type=Muon"},
-    {"fp16.enabled=true", "optimizer.type=Lamb"},
-    {"bf16.enabled=true", "cero.frozen=[\"transformer.wte.weight\", \"transformer.h.0.ln*\"]"},
-    {"bf16.enabled=false", "cero.frozen=[\"*.bias\"]"},
-    {"fp16.enabled=true", "cero.frozen=[\"transformer.wpe.weight\"]"},
+    {"bf16.enabled=true", "optimizer.type=Muon", NULL, 0},
+    {"fp16.enabled=true", "optimizer.type=Lamb", NULL, 0},
+    {"bf16.enabled=true", "cero.frozen=[\"transformer.wte.weight\", \"transformer.h.0.ln*\"]", NULL,
+     0},
+    {"bf16.enabled=false", "cero.frozen=[\"*.bias\"]", NULL, 0},
+    {"fp16.enabled=true", "cero.frozen=[\"transformer.wpe.weight\"]", NULL, 0},
+    {"bf16.enabled=true", "cero.frozen=[\"*.mlp.*\"]", "cero.share_within_node=true", 0},
+    {"bf16.enabled=false", "cero.frozen=[\"*.mlp.*\"]", "cero.share_within_node=true", 2},
 };
 
 /* Five more steps in the same process are forgotten, at another stage as well as at the same. */
@@ -38,7 +44,8 @@ static void test_kinds(void **state)
             char tag[32];
             job j;
             (void)snprintf(tag, sizeof(tag), "kind%d-stage%d", (int)k, stage);
-            open_stage(&j, case_g2(), stage, kinds[k].dtype, kinds[k].more);
+            ranks_per_node = kinds[k].ranks_per_node;
+            open_stage(&j, case_g2(), stage, kinds[k].dtype, kinds[k].more, kinds[k].most);
             job_train(&j, 0, 2);
             states_get(&j, &saved);
             double loss = job_evaluate(&j);
@@ -61,6 +68,7 @@ static void test_kinds(void **state)
             job_close(&j);
         }
     }
+    ranks_per_node = 0;
     remove_dir();
 }
 
@@ -74,7 +82,7 @@ static void test_weights_only(void **state)
     make_dir();
     for (int stage = 0; stage < 4; stage++) {
         job j;
-        open_stage(&j, case_g2(), stage, "bf16.enabled=true", NULL);
+        open_stage(&j, case_g2(), stage, "bf16.enabled=true", NULL, NULL);
         job_train(&j, 0, 3);
         states_get(&j, &saved);
         assert_ok(cero_engine_save(j.engine, dir, "weights"));
@@ -132,7 +140,7 @@ static void test_partial(void **state)
 
     CERO_UNUSED(state);
     make_dir();
-    open_stage(&j, case_g2(), 2, "bf16.enabled=true", NULL);
+    open_stage(&j, case_g2(), 2, "bf16.enabled=true", NULL, NULL);
     job_train(&j, 0, 2);
     assert_ok(cero_engine_save(j.engine, dir, "small"));
     first = cero_engine_find_param(j.engine, "transformer.h.0.mlp.c_fc.weight");
@@ -140,7 +148,7 @@ static void test_partial(void **state)
     assert_ok(cero_engine_get_param(j.engine, first, 100, 2, saved));
     job_close(&j);
 
-    open_stage(&j, other_model(), 3, "bf16.enabled=true", NULL);
+    open_stage(&j, other_model(), 3, "bf16.enabled=true", NULL, NULL);
     states_get(&j, &before);
     first = cero_engine_find_param(j.engine, "transformer.h.0.mlp.c_fc.weight");
     layer = cero_engine_find_param(j.engine, "transformer.h.1.mlp.c_fc.weight");
@@ -165,7 +173,7 @@ static void test_partial(void **state)
     // The other way round the checkpoint has more than the model.
     assert_ok(cero_engine_save(j.engine, dir, "large"));
     job_close(&j);
-    open_stage(&j, case_g2(), 0, "bf16.enabled=true", NULL);
+    open_stage(&j, case_g2(), 0, "bf16.enabled=true", NULL, NULL);
     assert_fails_on_all(cero_engine_load(j.engine, dir, "large", NULL), CERO_ERR_INVALID,
                         "tensor \"transformer.h.1.ln_1.weight\" is in no place of this model");
     cero_loader_result result;
@@ -219,7 +227,7 @@ static void test_newest_that_verifies(void **state)
 
     CERO_UNUSED(state);
     make_dir();
-    open_stage(&j, case_g2(), 1, NULL, NULL);
+    open_stage(&j, case_g2(), 1, NULL, NULL, NULL);
     for (int step = 1; step <= 5; step++) {
         job_train(&j, step - 1, 1);
         states_get(&j, &saved[step]);
@@ -286,7 +294,7 @@ static void test_check_of_caller(void **state)
 
     CERO_UNUSED(state);
     make_dir();
-    open_stage(&j, case_g2(), 2, NULL, NULL);
+    open_stage(&j, case_g2(), 2, NULL, NULL, NULL);
     params.may_be_absent = true;
     assert_ok(cero_loader_load(j.engine, &params, &result));
     assert_false(result.is_loaded);
@@ -309,6 +317,44 @@ static void test_check_of_caller(void **state)
     remove_dir();
 }
 
+/* A table of several blocks of a checkpoint: of those that ranks' borders cut both have to read all, of no others. */
+static void test_blocks(void **state)
+{
+    enum {
+        MIB = 1 << 20
+    };
+    static const char frozen[] = "cero.frozen=[\"transformer.wte.weight\"]";
+    cero_model_spec spec = case_g2();
+    cero_loader_result result;
+    job j;
+    int rank = -1;
+
+    CERO_UNUSED(state);
+    make_dir();
+    spec.vocab_size = 60000;
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) {
+        job_open(&j, MPI_COMM_SELF, spec, (const char *const[]){"bf16.enabled=true", frozen, NULL});
+        assert_ok(cero_engine_save(j.engine, dir, "alone"));
+        job_close(&j);
+    }
+    equiv_meet();
+    open_stage(&j, spec, 2, "bf16.enabled=true", frozen, NULL);
+    int64_t wte = cero_engine_find_param(j.engine, "transformer.wte.weight");
+    static float zeros[21 * 60000];
+    assert_ok(cero_engine_set_param(j.engine, wte, 0, 21 * 60000, zeros));
+    assert_ok(cero_loader_load(j.engine, &(cero_loader_params){.dir = dir}, &result));
+    int64_t sum = result.bytes_read;
+    (void)MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+    assert_in_range(sum, result.bytes_all, result.bytes_all + (j.size - 1) * (MIB + MIB / 4));
+    assert_ok(cero_engine_save(j.engine, dir, "together"));
+    if (j.rank == 0) {
+        assert_same_digest("alone", "together");
+    }
+    job_close(&j);
+    remove_dir();
+}
+
 static void test_other_optimizer(void **state)
 {
     static states before;
@@ -317,17 +363,17 @@ static void test_other_optimizer(void **state)
 
     CERO_UNUSED(state);
     make_dir();
-    open_stage(&j, case_g2(), 1, NULL, NULL);
+    open_stage(&j, case_g2(), 1, NULL, NULL, NULL);
     assert_ok(cero_engine_save(j.engine, dir, NULL));
     job_close(&j);
-    open_stage(&j, case_g2(), 1, "optimizer.type=Lamb", NULL);
+    open_stage(&j, case_g2(), 1, "optimizer.type=Lamb", NULL, NULL);
     states_get(&j, &before);
     assert_fails_on_all(cero_engine_load(j.engine, dir, NULL, NULL), CERO_ERR_INVALID,
                         "was saved with optimizer.type AdamW, and the config has Lamb");
     states_get(&j, &after);
     states_assert_same(&before, &after);
     job_close(&j);
-    open_stage(&j, case_g2(), 1, "cero.frozen=[\"transformer.wpe.weight\"]", NULL);
+    open_stage(&j, case_g2(), 1, "cero.frozen=[\"transformer.wpe.weight\"]", NULL, NULL);
     assert_fails_on_all(
         cero_engine_load(j.engine, dir, NULL, NULL), CERO_ERR_INVALID,
         "tensor \"optim.exp_avg.transformer.wpe.weight\" is in no place of this model");
@@ -341,6 +387,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kinds),           cmocka_unit_test(test_weights_only),
         cmocka_unit_test(test_partial),         cmocka_unit_test(test_newest_that_verifies),
         cmocka_unit_test(test_check_of_caller), cmocka_unit_test(test_other_optimizer),
+        cmocka_unit_test(test_blocks),
     };
 
     return checkpoint_run(tests, CERO_COUNT_OF(tests), argc, argv);

@@ -14,11 +14,19 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* Names in a folder but for "." and "..", hidden ones and links that lead nowhere included. */
+static int compare_names(const void *left, const void *right)
+{
+    const char *const *a = left;
+    const char *const *b = right;
+
+    return strcmp(*a, *b);
+}
+
+/* Paths, sorted, of all in a folder but for "." and "..", hidden ones and links that lead nowhere included. */
 static cero_status list_names(const char *path, char ***names, int64_t *count)
 {
     DIR *stream = opendir(path);
@@ -45,6 +53,9 @@ static cero_status list_names(const char *path, char ***names, int64_t *count)
         }
     }
     (void)closedir(stream);
+    if (*count > 1) {
+        qsort((void *)*names, (size_t)*count, sizeof((*names)[0]), compare_names);
+    }
     return st;
 }
 

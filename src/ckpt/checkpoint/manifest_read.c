@@ -134,7 +134,7 @@ static cero_status get_hash(const cero_json *value, const char *tensor, uint64_t
 
 static cero_status get_id(const cero_json *value, char id[CERO_MANIFEST_ID])
 {
-    const char *text;
+    const char *text = NULL;
 
     CERO_TRY(get_string(value, NULL, &text));
     if (!cero_manifest_is_id(text)) {
@@ -259,7 +259,7 @@ static cero_status read_shape(const cero_json *value, cero_manifest_tensor *t)
 
 static cero_status read_dtype(const cero_json *value, cero_manifest_tensor *t)
 {
-    const char *name;
+    const char *name = NULL;
 
     CERO_TRY(get_string(value, t->name, &name));
     if (strcmp(name, cero_dtype_name(CERO_DTYPE_F32)) != 0) {
@@ -458,9 +458,13 @@ cero_status cero_manifest_read(const char *dir, cero_manifest *out)
     if (path == NULL) {
         return CERO_FAIL(CERO_ERR_NOMEM, "no memory to read the manifest of %s", dir);
     }
-    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
+    // A link leads out of the folder, and a pipe would be waited for.
+    if (lstat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
         CERO_FAIL_GOTO(out, CERO_ERR_CORRUPT,
-                       "%s is a symbolic link; the files of a checkpoint lie in its folder", path);
+                       "%s is a %s; the files of a checkpoint lie in its folder", path,
+                       S_ISLNK(info.st_mode)   ? "symbolic link"
+                       : S_ISDIR(info.st_mode) ? "directory"
+                                               : "special file");
     }
     CERO_TRY_GOTO(cero_file_read(path, CERO_MANIFEST_MAX_BYTES, &bytes, &length), out);
     CERO_TRY_GOTO(cero_manifest_parse(path, bytes, length, out), out);

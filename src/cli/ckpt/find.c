@@ -25,13 +25,43 @@ bool cero_ckpt_is_one(const char *path)
     return has(path, CERO_MANIFEST_NAME, CERO_FILE_REGULAR);
 }
 
+/* A broken entry may be any directory: it is a checkpoint by its name or by what is in it. */
+static bool is_checkpoint(const char *dir, const cero_folder_entry *e)
+{
+    if (e->kind != CERO_FOLDER_BROKEN || strncmp(e->name, "step-", 5) == 0) {
+        return true;
+    }
+    char *path = cero_file_join(dir, e->name);
+    bool found =
+        path != NULL && (cero_ckpt_is_one(path) || has(path, FIRST_FILE, CERO_FILE_REGULAR));
+    cero_delete(path);
+    return found;
+}
+
+/* The list without directories that only stand beside checkpoints. */
+static cero_status read_list(const char *dir, cero_folder_list *out)
+{
+    int64_t kept = 0;
+
+    CERO_TRY(cero_folder_list_read(dir, out));
+    for (int64_t i = 0; i < out->count; i++) {
+        if (is_checkpoint(dir, &out->entries[i])) {
+            out->entries[kept++] = out->entries[i];
+        } else {
+            cero_delete(out->entries[i].reason);
+        }
+    }
+    out->count = kept;
+    return CERO_OK;
+}
+
 cero_status cero_ckpt_has_some(const char *path, bool *out)
 {
     cero_folder_list list = {0};
 
     *out = has(path, RUN_FOLDER, CERO_FILE_DIRECTORY);
     if (!*out) {
-        CERO_TRY(cero_folder_list_read(path, &list));
+        CERO_TRY(read_list(path, &list));
         *out = list.count > 0;
         cero_folder_list_cleanup(&list);
     }
@@ -55,7 +85,7 @@ static cero_status find_folder(const char *word, cero_ckpt_place *place)
     CERO_CHECK(is_run || !has(word, FIRST_FILE, CERO_FILE_REGULAR), CERO_ERR_CORRUPT,
                "%s has files of ranks, but no %s: restore it or use another checkpoint", word,
                CERO_MANIFEST_NAME);
-    CERO_TRY(cero_folder_list_read(place->dir, &place->list));
+    CERO_TRY(read_list(place->dir, &place->list));
     CERO_CHECK(is_run || place->list.count > 0, CERO_ERR_INVALID,
                "%s is no checkpoint (there is no %s in it), no folder of checkpoints and no run "
                "directory (there is no %s/ in it): name one of these",

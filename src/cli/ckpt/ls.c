@@ -22,6 +22,7 @@ static const cero_option options[] = {
 /* What the manifest of a complete checkpoint adds to its entry. */
 typedef struct facts {
     int64_t files;
+    int64_t nbytes;
     cero_manifest_mesh mesh;
 } facts;
 
@@ -34,7 +35,8 @@ static cero_status read_facts(const char *dir, const cero_folder_entry *entry, f
     cero_status st = cero_manifest_read(path, &manifest);
     cero_delete(path);
     CERO_TRY(st);
-    *out = (facts){.files = manifest.file_count, .mesh = manifest.mesh};
+    *out = (facts){
+        .files = manifest.file_count, .nbytes = cero_ckpt_bytes(&manifest), .mesh = manifest.mesh};
     cero_manifest_cleanup(&manifest);
     return CERO_OK;
 }
@@ -59,7 +61,7 @@ static void put_line(const cero_folder_list *list, const cero_folder_entry *e, c
     if (e->kind == CERO_FOLDER_COMPLETE) {
         cero_text_printf(out, "%10lld  %-24s %10s  %5lld  %5d  %-8.8s  complete",
                          (long long)e->step, e->name,
-                         cero_text_bytes((double)e->nbytes, nbytes, sizeof(nbytes)),
+                         cero_text_bytes((double)f->nbytes, nbytes, sizeof(nbytes)),
                          (long long)f->files, f->mesh.zero_stage, e->run);
     } else {
         cero_text_printf(out, "%10s  %-24s %10s  %5s  %5s  %-8s  %s", "-", e->name, "-", "-", "-",
@@ -86,7 +88,7 @@ static void put_object(const cero_folder_list *list, const cero_folder_entry *e,
         cero_text_printf(out,
                          ", \"step\": %lld, \"id\": \"%s\", \"run\": \"%s\", \"nbytes\": %lld, "
                          "\"files\": %lld, \"world_size\": %d, \"zero_stage\": %d",
-                         (long long)e->step, e->id, e->run, (long long)e->nbytes,
+                         (long long)e->step, e->id, e->run, (long long)f->nbytes,
                          (long long)f->files, f->mesh.world_size, f->mesh.zero_stage);
     }
     if (e->reason != NULL) {
@@ -109,9 +111,9 @@ static void put_head(const cero_ckpt_place *place, bool is_json, cero_text *out)
         cero_text_printf(out, ", \"checkpoints\": [");
         return;
     }
-    cero_text_printf(out, "%s: ", place->dir);
+    cero_text_printf(out, "%s:", place->dir);
     if (list->count == 0) {
-        cero_text_printf(out, "no checkpoints\n");
+        cero_text_printf(out, " no checkpoints\n");
     } else {
         cero_text_printf(out, "\n%10s  %-24s %10s  %5s  %5s  %-8s  %s\n", "step", "tag", "size",
                          "files", "stage", "run", "state");

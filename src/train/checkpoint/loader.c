@@ -119,11 +119,11 @@ static cero_status check_by_caller(const cero_loader *loader, const cero_manifes
 static cero_status inspect(cero_loader *loader, const cero_loader_candidate *c,
                            cero_reader **reader, cero_engine_counters *counters, verdict *out)
 {
-    cero_status st = open_reader(loader, c, reader);
-
+    CERO_TRY(agree(loader, open_reader(loader, c, reader), out));
+    // The caller knows more of what it wants, and how to ask for less.
+    cero_status st = check_by_caller(loader, cero_reader_manifest(*reader));
     st = st == CERO_OK ? cero_loader_match(loader, cero_reader_manifest(*reader), counters) : st;
     CERO_TRY(agree(loader, st, out));
-    CERO_TRY(agree(loader, check_by_caller(loader, cero_reader_manifest(*reader)), out));
     return agree(loader, cero_loader_check_files(loader, *reader), out);
 }
 

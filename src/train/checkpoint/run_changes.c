@@ -11,52 +11,17 @@ static const char *const harmless[] = {
     "steps_per_print", "wall_clock_breakdown",
 };
 
-/* A value as it was written, numbers digit by digit. */
-static void append_value(const cero_json *value, cero_text *out)
-{
-    bool is_object = value->type == CERO_JSON_OBJECT;
-
-    switch (value->type) {
-    case CERO_JSON_BOOL:
-        cero_text_printf(out, "%s", value->boolean ? "true" : "false");
-        break;
-    case CERO_JSON_NUMBER:
-        cero_text_append(out, value->text, value->text_length);
-        break;
-    case CERO_JSON_STRING:
-        cero_text_append_json_string(out, value->text, value->text_length);
-        break;
-    case CERO_JSON_ARRAY:
-    case CERO_JSON_OBJECT:
-        cero_text_append(out, is_object ? "{" : "[", 1);
-        for (const cero_json *v = value->child; v != NULL; v = v->next) {
-            if (is_object) {
-                cero_text_append_json_string(out, v->key, strlen(v->key));
-                cero_text_append(out, ":", 1);
-            }
-            append_value(v, out);
-            cero_text_append(out, ",", v->next != NULL ? 1 : 0);
-        }
-        cero_text_append(out, is_object ? "}" : "]", 1);
-        break;
-    case CERO_JSON_NULL:
-    case CERO_JSON_COUNT:
-        cero_text_append(out, "null", 4);
-        break;
-    }
-}
-
 /* The value of a key of an effective config, as text; "unset" when it has none. */
-static void append_setting(const cero_json *config, const char *key, cero_text *out)
+static cero_status append_setting(const cero_json *config, const char *key, cero_text *out)
 {
     const cero_json *entry = config != NULL ? cero_json_find(config, key) : NULL;
     const cero_json *value = entry != NULL ? cero_json_find(entry, "value") : NULL;
 
     if (value != NULL) {
-        append_value(value, out);
-    } else {
-        cero_text_append(out, "unset", 5);
+        return cero_json_write(value, false, out);
     }
+    cero_text_append(out, "unset", 5);
+    return cero_text_finish(out);
 }
 
 static cero_status parse_config(const cero_train_config *config, cero_json_document **out)
@@ -81,19 +46,17 @@ static bool is_harmless(const char *key)
     return false;
 }
 
-/* Both values of a key; true when they differ. */
-static bool differs(const cero_json *before, const cero_json *now, const char *key,
-                    cero_text texts[2])
+/* Both values of a key, and whether they differ. */
+static cero_status compare(const cero_json *before, const cero_json *now, const char *key,
+                           cero_text texts[2], bool *differs)
 {
     texts[0].length = 0;
     texts[1].length = 0;
-    append_setting(before, key, &texts[0]);
-    append_setting(now, key, &texts[1]);
-    if (texts[0].has_failed || texts[1].has_failed) {
-        return false; // the caller sees that memory ran out
-    }
-    return texts[0].length != texts[1].length ||
-           memcmp(texts[0].data, texts[1].data, texts[0].length) != 0;
+    CERO_TRY(append_setting(before, key, &texts[0]));
+    CERO_TRY(append_setting(now, key, &texts[1]));
+    *differs = texts[0].length != texts[1].length ||
+               memcmp(texts[0].data, texts[1].data, texts[0].length) != 0;
+    return CERO_OK;
 }
 
 cero_status cero_run_state_check_optimizer(const cero_manifest *manifest,
@@ -102,12 +65,12 @@ cero_status cero_run_state_check_optimizer(const cero_manifest *manifest,
     const cero_json *before = cero_manifest_section_find(manifest, "config");
     cero_json_document *now = NULL;
     cero_text texts[2] = {{0}, {0}};
+    bool is_other = false;
 
     CERO_TRY(parse_config(config, &now));
-    bool is_other =
-        before != NULL && differs(before, cero_json_root(now), "optimizer.type", texts);
-    cero_status st = cero_text_finish(&texts[0]);
-    st = st == CERO_OK ? cero_text_finish(&texts[1]) : st;
+    cero_status st = before != NULL
+                         ? compare(before, cero_json_root(now), "optimizer.type", texts, &is_other)
+                         : CERO_OK;
     if (st == CERO_OK && is_other) {
         st = CERO_FAIL(CERO_ERR_INVALID,
                        "the optimizer was %s, now %s, whose moments the checkpoint does not have; "
@@ -121,22 +84,32 @@ cero_status cero_run_state_check_optimizer(const cero_manifest *manifest,
     return st;
 }
 
-/* Lines for keys of `keys`; with `is_rest` for those alone that `before` has not. */
-static void append_changes(const cero_json *keys, const cero_json *before, const cero_json *now,
-                           bool is_rest, cero_text *out)
+/* A line for a key whose value is another one. */
+static cero_status append_change(const cero_json *before, const cero_json *now, const char *key,
+                                 cero_text *out)
 {
     cero_text texts[2] = {{0}, {0}};
+    bool differs = false;
+    cero_status st = compare(before, now, key, texts, &differs);
 
-    for (const cero_json *k = keys->child; k != NULL; k = k->next) {
-        bool is_wanted = !is_harmless(k->key) && !(is_rest && cero_json_find(before, k->key));
-        if (is_wanted && differs(before, now, k->key, texts)) {
-            cero_text_printf(out, "resume: %s was %s, now %s\n", k->key, texts[0].data,
-                             texts[1].data);
-        }
+    if (st == CERO_OK && differs) {
+        cero_text_printf(out, "resume: %s was %s, now %s\n", key, texts[0].data, texts[1].data);
     }
-    out->has_failed = out->has_failed || texts[0].has_failed || texts[1].has_failed;
     cero_text_cleanup(&texts[0]);
     cero_text_cleanup(&texts[1]);
+    return st;
+}
+
+static cero_status append_changes(const cero_json *before, const cero_json *now, cero_text *out)
+{
+    for (const cero_json *k = before->child; k != NULL; k = k->next) {
+        CERO_TRY(is_harmless(k->key) ? CERO_OK : append_change(before, now, k->key, out));
+    }
+    for (const cero_json *k = now->child; k != NULL; k = k->next) {
+        bool is_new = cero_json_find(before, k->key) == NULL && !is_harmless(k->key);
+        CERO_TRY(is_new ? append_change(before, now, k->key, out) : CERO_OK);
+    }
+    return cero_text_finish(out);
 }
 
 cero_status cero_run_state_write_changes(const cero_manifest *manifest,
@@ -149,10 +122,9 @@ cero_status cero_run_state_write_changes(const cero_manifest *manifest,
         return CERO_OK;
     }
     CERO_TRY(parse_config(config, &now));
-    append_changes(before, before, cero_json_root(now), false, out);
-    append_changes(cero_json_root(now), before, cero_json_root(now), true, out);
+    cero_status st = append_changes(before, cero_json_root(now), out);
     cero_json_destroy(&now);
-    return cero_text_finish(out);
+    return st;
 }
 
 cero_status cero_run_state_write_line(const cero_manifest *manifest, cero_text *out)
@@ -162,8 +134,7 @@ cero_status cero_run_state_write_line(const cero_manifest *manifest, cero_text *
     if (line == NULL || line->type != CERO_JSON_OBJECT || line->child == NULL) {
         return CERO_OK;
     }
-    append_value(line, out);
-    CERO_TRY(cero_text_finish(out));
+    CERO_TRY(cero_json_write(line, false, out));
     // What could not be known before the checkpoint was there.
     out->length--;
     cero_text_printf(out, ",\"saved_step\":%lld}", (long long)manifest->step);

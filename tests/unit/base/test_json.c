@@ -393,6 +393,32 @@ static void test_shared_tokenizer(void **state)
                  "/nonexistent.json");
 }
 
+/* As it stood, or in one form for all that mean the same. */
+static void values_are_written(void **state)
+{
+    static const char text[] = "{ \"b\" : [1, 2.50, -3e+2, [ ], {}], \"a\":\"\\u0041\\n\\\"\",\n"
+                               " \"c\": {\"z\": null, \"y\": true, \"x\": false} }";
+    static const char *const expected[] = {
+        "{\"b\":[1,2.50,-3e+2,[],{}],\"a\":\"A\\n\\\"\",\"c\":{\"z\":null,\"y\":true,\"x\":false}}",
+        "{\"a\":\"A\\n\\\"\",\"b\":[1,2.50,-3e+2,[],{}],\"c\":{\"x\":false,\"y\":true,\"z\":null}}"};
+    cero_json_document *document = NULL;
+
+    CERO_UNUSED(state);
+    assert_ok(cero_json_parse("x.json", text, strlen(text), NULL, &document));
+    for (int sorted = 0; sorted < 2; sorted++) {
+        cero_text out = {0};
+        assert_ok(cero_json_write(cero_json_root(document), sorted == 1, &out));
+        assert_string_equal(out.data, expected[sorted]);
+        cero_text_cleanup(&out);
+        cero_mem_fail_at(2);
+        assert_fails(cero_json_write(cero_json_root(document), sorted == 1, &out), CERO_ERR_NOMEM,
+                     "no memory");
+        cero_mem_fail_at(0);
+        cero_text_cleanup(&out);
+    }
+    cero_json_destroy(&document);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +435,7 @@ int main(void)
         cmocka_unit_test(test_memory_runs_out),
         cmocka_unit_test(test_big_objects_are_linear),
         cmocka_unit_test(test_shared_tokenizer),
+        cmocka_unit_test(values_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -290,6 +290,49 @@ static void test_begin_is_durable(void **state)
     cero_folder_end(&commit);
 }
 
+/* Changes in order, each by a letter and the names of what it was made to; ids and numbers are left out. */
+static void note_all(void *context, const cero_io_event *e)
+{
+    static const char letters[] = "CWTSXRMUD";
+    const char *const paths[] = {e->path, e->to};
+    char *text = context;
+
+    (void)strncat(text, &letters[e->change], 1);
+    for (size_t i = 0; i < CERO_COUNT_OF(paths) && paths[i] != NULL; i++) {
+        const char *at = paths[i] + strlen(dir);
+        at += *at == '/';
+        for (; *at != '\0'; at++) {
+            const char *dash = strchr(".", *at) == NULL ? NULL : strchr(at, '-');
+            if (dash != NULL && (strncmp(at, ".tmp-", 5) == 0 || strncmp(at, ".old-", 5) == 0)) {
+                (void)strncat(text, at, 4);
+                at = dash + strspn(dash, "-0123456789abcdef") - 1;
+            } else {
+                (void)strncat(text, at, 1);
+            }
+        }
+        (void)strcat(text, i == 0 && paths[1] != NULL ? ">" : "");
+    }
+    (void)strcat(text, " ");
+}
+
+/* Files, then the folder, then the name, then the parent, then the hint, then what was replaced. */
+static void test_protocol(void **state)
+{
+    CERO_UNUSED(state);
+    char text[2048] = "";
+
+    assert_ok(save("x", RUN, 1));
+    cero_io_observe(note_all, text);
+    assert_ok(save("x", RUN, 2));
+    cero_io_observe(NULL, NULL);
+    assert_string_equal(text, "Mx.tmp Cx.tmp/rank-00000.safetensors W S X "
+                              "Cx.tmp/manifest.json W S X Sx.tmp "
+                              "Rx>x.old Rx.tmp>x S "
+                              "Clatest.tmp W S X Rlatest.tmp>latest S "
+                              "Rx.old>x.tmp S Ux.tmp/manifest.json "
+                              "Ux.tmp/rank-00000.safetensors Dx.tmp ");
+}
+
 static int64_t sweep(void)
 {
     int64_t removed = -1;
@@ -779,6 +822,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_commit, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_begin, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_begin_is_durable, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_protocol, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_every_failure, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_every_kill, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_no_way_back, make_dir, remove_dir),

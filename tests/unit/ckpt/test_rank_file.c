@@ -6,6 +6,7 @@
  */
 #include "files.h"
 
+#include "base/xxh3.h"
 #include "ckpt/checkpoint/manifest_impl.h"
 #include "ckpt/checkpoint/rank_file.h"
 #include "ckpt/safetensors.h"
@@ -508,11 +509,11 @@ static void test_cover(void **state)
 int main(void)
 {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_write),          cmocka_unit_test(test_default_blocks),
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_create_refuses), cmocka_unit_test(test_check),
-        cmocka_unit_test(test_faults),         cmocka_unit_test(test_pack),
-        cmocka_unit_test(test_damaged_pack),   cmocka_unit_test(test_cover),
+        cmocka_unit_test(test_write), cmocka_unit_test(test_default_blocks),
+        cmocka_unit_test(test_empty), cmocka_unit_test(test_create_refuses),
+        cmocka_unit_test(test_check), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_pack),  cmocka_unit_test(test_damaged_pack),
+        cmocka_unit_test(test_cover),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -248,7 +248,8 @@ static void test_no_memory(void **state)
         // A fresh folder each time: what an attempt leaves makes names, and allocations, for the next.
         files_make_dir(dir, sizeof(dir));
         cero_mem_fail_at(++n);
-        st = cero_monitors_open(&(cero_monitors_params){&spec, dir, true}, &monitors);
+        st = cero_monitors_open(
+            &(cero_monitors_params){.spec = &spec, .out = dir, .has_eval = true}, &monitors);
         cero_mem_fail_at(0);
         assert_true(st == CERO_OK || st == CERO_ERR_NOMEM);
         cero_monitors_close(&monitors);
