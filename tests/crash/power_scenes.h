@@ -40,6 +40,18 @@ static inline void play_replace(scene *s, int ranks)
     }
 }
 
+/* The hint cannot be written, which fails no save: nothing but the commit brings the folder's names to the disk. */
+static inline void play_no_hint(scene *s, int ranks)
+{
+    char latest[PATH_MAX + 32];
+
+    scene_save_by_hand(s, 1, NULL, ranks);
+    (void)snprintf(latest, sizeof(latest), "%s/latest", s->dir);
+    assert_int_equal(cero_io_unlink(latest), 0);
+    assert_int_equal(cero_io_mkdir(latest), 0);
+    scene_save_by_hand(s, 2, NULL, ranks);
+}
+
 /* What a save that was killed left: a folder with a file that was never finished. */
 static inline void leave_orphan(scene *s)
 {
@@ -70,11 +82,9 @@ static inline void play_sweep(scene *s, int ranks)
 static const struct {
     const char *name;
     scene_play play;
-} power_scenes[] = {{"first save", play_first},
-                    {"second save", play_second},
-                    {"keep 1", play_keep_one},
-                    {"the same tag again", play_replace},
-                    {"an orphan swept", play_sweep}};
+} power_scenes[] = {{"first save", play_first},      {"second save", play_second},
+                    {"keep 1", play_keep_one},       {"the same tag again", play_replace},
+                    {"an orphan swept", play_sweep}, {"no hint", play_no_hint}};
 
 /* Every scene for 1, 2 and 3 ranks, which write at the same time, `most` images for each moment at most. */
 static inline void lose_power(int64_t most, int64_t expected)
