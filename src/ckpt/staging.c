@@ -302,6 +302,7 @@ static cero_status exchange(cero_staging *s)
         }
     }
     CERO_TRY(sync_dir(s->dir));
+    CERO_TRY(sync_dir(s->folder)); // a move lasts when both its folders do
     return remove_journal(s);
 }
 

@@ -17,7 +17,7 @@
  *
  * Readers of others do not know the journal. For them the name said last (a model's config.json) goes first and comes
  * last: in between, the directory is no model. It is assumed that a rename is one change for the disk, and
- * that fsync of a folder brings what was renamed in it to the disk. One export into a directory at a time: the
+ * that it lasts once both its folders were synced. One export into a directory at a time: the
  * folder is locked, which the death of the process ends. Nothing here is collective.
  */
 #ifndef CERO_CKPT_STAGING_H
