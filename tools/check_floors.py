@@ -24,7 +24,7 @@ THIRD_PARTY = {
     "dnnl_version.h": ("src/device/cpu",),
     "omp.h": ("src/device", "src/data"),
     "pcre2.h": ("src/data", "tests"),
-    "xxhash.h": ("src/base", "src/ckpt", "src/data"),
+    "xxhash.h": ("src/base", "src/ckpt", "src/data", "tests", "bench"),
     "liburing.h": ("src/offload",),
     "hwloc.h": ("src/device/cpu",),
     "cuda.h": ("src/device/cuda",),

@@ -5,7 +5,8 @@
  *     DIR/step-00000120/            a checkpoint: its manifest and the ranks' files
  *     DIR/step-00000120.tmp-<id>/   one being written or removed; never read
  *     DIR/step-00000120.old-<id>/   one that another of the same name replaces; read while there is no other
- *     DIR/latest                    the tag of the last one committed: a hint for people
+ *     DIR/latest                    the tag of the last one committed: a hint for people (latest.tmp- while it is written)
+ *     DIR/.lock                     of the process that writes
  *
  * A commit goes through states, each a change that a loss of power keeps or loses as a whole: files and manifest
  * are on the disk, then the folder's entries, then one rename, then the parent's entries, then the hint. Whatever
@@ -71,12 +72,17 @@ CERO_NODISCARD cero_status cero_folder_begin(const char *dir, const char *tag, c
 /* Where the ranks' files go; a view. */
 const char *cero_folder_commit_path(const cero_folder_commit *commit);
 
-/* Which of the files of a manifest are not there with their length, in one error that counts and names ranks. */
+/*
+ * Which of the files of a manifest are not there with their length, in one error that counts and names ranks.
+ * Errors: IO, NOMEM.
+ */
 CERO_NODISCARD cero_status cero_folder_check_files(const char *path, const cero_manifest *manifest);
 
 /*
  * Writes the manifest and makes the checkpoint appear under its tag; one of the same tag is replaced. On an error
- * everything that was there before is there. Errors: IO.
+ * everything that was there before is there. Once the checkpoint is, a hint that cannot be written or an .old- one
+ * that cannot be removed is told in the log alone.
+ * Errors: IO, NOMEM.
  */
 CERO_NODISCARD cero_status cero_folder_finish(cero_folder_commit *commit, const char *manifest,
                                               size_t length);
@@ -102,7 +108,9 @@ CERO_NODISCARD cero_status cero_folder_is_full(const char *dir, const char *run,
 
 /*
  * One process at a time writes to DIR: a lock on DIR/.lock that ends with the process. File systems without locks
- * give a line in the log and no lock. Errors: INVALID naming the process that holds it; IO.
+ * give a line in the log and no lock. A process takes it once: it is the system's for the whole process, and its
+ * first release ends it. DIR must be there.
+ * Errors: INVALID naming the process that holds it; IO, NOMEM.
  */
 typedef struct cero_folder_lock cero_folder_lock;
 CERO_NODISCARD cero_status cero_folder_lock_take(const char *dir, cero_folder_lock **out);

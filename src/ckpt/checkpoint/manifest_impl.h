@@ -40,4 +40,19 @@ CERO_NODISCARD cero_status cero_manifest_check(const cero_manifest *manifest);
 cero_status cero_manifest_fail(const cero_json *at, const char *tensor, const char *fmt, ...)
     CERO_PRINTF(3, 4);
 
+/*
+ * What a value must be, or CORRUPT: an object with these members, all of them and no others; a whole number in digits
+ * alone; a string without NUL; a hash; a list. `tensor`, unless NULL, is named in the message.
+ */
+CERO_NODISCARD cero_status cero_manifest_get_members(const cero_json *object, const char *tensor,
+                                                     const char *what, const char *const *keys,
+                                                     int count, const cero_json **out);
+CERO_NODISCARD cero_status cero_manifest_get_int(const cero_json *value, const char *tensor,
+                                                 int64_t min, int64_t max, int64_t *out);
+CERO_NODISCARD cero_status cero_manifest_get_string(const cero_json *value, const char *tensor,
+                                                    const char **out);
+CERO_NODISCARD cero_status cero_manifest_get_hash(const cero_json *value, const char *tensor,
+                                                  uint64_t *out);
+CERO_NODISCARD cero_status cero_manifest_get_array(const cero_json *value, const char *tensor);
+
 #endif

@@ -13,25 +13,8 @@
 #include "ckpt/safetensors.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-cero_status cero_manifest_fail(const cero_json *at, const char *tensor, const char *fmt, ...)
-{
-    char message[1024];
-    char quoted[CERO_SAFETENSORS_QUOTE] = "";
-    va_list args;
-
-    va_start(args, fmt);
-    (void)vsnprintf(message, sizeof(message), fmt, args);
-    va_end(args);
-    if (tensor != NULL) {
-        (void)cero_safetensors_quote(tensor, quoted, sizeof(quoted));
-    }
-    return CERO_FAIL(CERO_ERR_CORRUPT, "%s:%d:%d: %s%s%s%s", at->file, at->line, at->column,
-                     tensor != NULL ? "tensor " : "", quoted, tensor != NULL ? ": " : "", message);
-}
 
 static cero_status check_tail(const char *path, const char *bytes, size_t length)
 {
@@ -60,83 +43,11 @@ static cero_status check_tail(const char *path, const char *bytes, size_t length
     return CERO_OK;
 }
 
-/* The members of an object by their keys, all of them and no others. */
-static cero_status get_members(const cero_json *object, const char *tensor, const char *what,
-                               const char *const *keys, int count, const cero_json **out)
-{
-    if (object->type != CERO_JSON_OBJECT) {
-        return cero_manifest_fail(object, tensor, "%s: expected an object, found %s", what,
-                                  cero_json_type_name(object->type));
-    }
-    memset((void *)out, 0, (size_t)count * sizeof(out[0]));
-    for (const cero_json *m = object->child; m != NULL; m = m->next) {
-        int i = 0;
-        while (i < count && strcmp(m->key, keys[i]) != 0) {
-            i++;
-        }
-        if (i == count) {
-            return cero_manifest_fail(m, tensor, "%s: unknown member \"%.60s\"", what, m->key);
-        }
-        out[i] = m;
-    }
-    for (int i = 0; i < count; i++) {
-        if (out[i] == NULL) {
-            return cero_manifest_fail(object, tensor, "%s: the member \"%s\" is missing", what,
-                                      keys[i]);
-        }
-    }
-    return CERO_OK;
-}
-
-/* Digits only: no sign, point or exponent. */
-static cero_status get_int(const cero_json *value, const char *tensor, int64_t min, int64_t max,
-                           int64_t *out)
-{
-    int64_t x = 0;
-    bool is_good = value->type == CERO_JSON_NUMBER;
-
-    for (size_t i = 0; is_good && i < value->text_length; i++) {
-        int digit = value->text[i] - '0';
-        is_good = digit >= 0 && digit <= 9 && !__builtin_mul_overflow(x, (int64_t)10, &x) &&
-                  !__builtin_add_overflow(x, (int64_t)digit, &x);
-    }
-    if (!is_good || x < min || x > max) {
-        return cero_manifest_fail(
-            value, tensor, "%s%sexpected a whole number from %lld to %lld, found %.40s",
-            value->key == NULL ? "" : value->key, value->key == NULL ? "" : ": ", (long long)min,
-            (long long)max,
-            value->type == CERO_JSON_NUMBER ? value->text : cero_json_type_name(value->type));
-    }
-    *out = x;
-    return CERO_OK;
-}
-
-static cero_status get_string(const cero_json *value, const char *tensor, const char **out)
-{
-    if (value->type != CERO_JSON_STRING || value->text_length != strlen(value->text)) {
-        return cero_manifest_fail(value, tensor, "%s: expected a string, found %s", value->key,
-                                  value->type == CERO_JSON_STRING
-                                      ? "one with the character \\u0000"
-                                      : cero_json_type_name(value->type));
-    }
-    *out = value->text;
-    return CERO_OK;
-}
-
-static cero_status get_hash(const cero_json *value, const char *tensor, uint64_t *out)
-{
-    if (value->type != CERO_JSON_STRING || value->text_length != CERO_MANIFEST_HASH_DIGITS ||
-        !cero_manifest_parse_hash(value->text, out)) {
-        return cero_manifest_fail(value, tensor, "expected a hash of 16 hexadecimal digits");
-    }
-    return CERO_OK;
-}
-
 static cero_status get_id(const cero_json *value, char id[CERO_MANIFEST_ID])
 {
     const char *text = NULL;
 
-    CERO_TRY(get_string(value, NULL, &text));
+    CERO_TRY(cero_manifest_get_string(value, NULL, &text));
     if (!cero_manifest_is_id(text)) {
         return cero_manifest_fail(value, NULL, "%s: expected 1 to 32 lower-case hexadecimal digits",
                                   value->key);
@@ -152,11 +63,12 @@ static cero_status read_mesh(const cero_json *value, cero_manifest_mesh *mesh)
     int *const to[] = {&mesh->world_size, &mesh->dp, &mesh->tp,
                        &mesh->pp,         &mesh->sp, &mesh->zero_stage};
 
-    CERO_TRY(get_members(value, NULL, "mesh", keys, CERO_COUNT_OF(keys), member));
+    CERO_TRY(cero_manifest_get_members(value, NULL, "mesh", keys, CERO_COUNT_OF(keys), member));
     for (size_t i = 0; i < CERO_COUNT_OF(keys); i++) {
         int64_t number;
         bool is_stage = to[i] == &mesh->zero_stage;
-        CERO_TRY(get_int(member[i], NULL, is_stage ? 0 : 1, is_stage ? 3 : INT_MAX, &number));
+        CERO_TRY(cero_manifest_get_int(member[i], NULL, is_stage ? 0 : 1, is_stage ? 3 : INT_MAX,
+                                       &number));
         *to[i] = (int)number;
     }
     return CERO_OK;
@@ -183,8 +95,8 @@ static cero_status read_file(const cero_json *value, cero_manifest_file *file)
     const cero_json *member[CERO_COUNT_OF(keys)];
     char quoted[CERO_SAFETENSORS_QUOTE];
 
-    CERO_TRY(get_members(value, NULL, "a file", keys, CERO_COUNT_OF(keys), member));
-    CERO_TRY(get_string(member[0], NULL, &file->name));
+    CERO_TRY(cero_manifest_get_members(value, NULL, "a file", keys, CERO_COUNT_OF(keys), member));
+    CERO_TRY(cero_manifest_get_string(member[0], NULL, &file->name));
     if (!is_file_name(file->name)) {
         return cero_manifest_fail(
             member[0], NULL,
@@ -193,23 +105,15 @@ static cero_status read_file(const cero_json *value, cero_manifest_file *file)
             cero_safetensors_quote(file->name, quoted, sizeof(quoted)),
             CERO_MANIFEST_MAX_FILE_NAME - 1);
     }
-    CERO_TRY(get_int(member[1], NULL, 8, INT64_MAX, &file->nbytes));
-    CERO_TRY(get_int(member[2], NULL, 8, 8 + (int64_t)CERO_SAFETENSORS_MAX_HEADER,
-                     &file->header_nbytes));
+    CERO_TRY(cero_manifest_get_int(member[1], NULL, 8, INT64_MAX, &file->nbytes));
+    CERO_TRY(cero_manifest_get_int(member[2], NULL, 8, 8 + (int64_t)CERO_SAFETENSORS_MAX_HEADER,
+                                   &file->header_nbytes));
     if (file->header_nbytes > file->nbytes) {
         return cero_manifest_fail(value, NULL, "%s has a header of %lld bytes in a file of %lld",
                                   file->name, (long long)file->header_nbytes,
                                   (long long)file->nbytes);
     }
-    return get_hash(member[3], NULL, &file->header_hash);
-}
-
-static cero_status need_array(const cero_json *value, const char *tensor)
-{
-    return value->type == CERO_JSON_ARRAY
-               ? CERO_OK
-               : cero_manifest_fail(value, tensor, "%s: expected a list, found %s", value->key,
-                                    cero_json_type_name(value->type));
+    return cero_manifest_get_hash(member[3], NULL, &file->header_hash);
 }
 
 static cero_status new_array(const cero_json *value, size_t size, void **out)
@@ -224,7 +128,7 @@ static cero_status read_files(const cero_json *value, cero_manifest *m)
 {
     void *array = NULL;
 
-    CERO_TRY(need_array(value, NULL));
+    CERO_TRY(cero_manifest_get_array(value, NULL));
     CERO_TRY(new_array(value, sizeof(m->files[0]), &array));
     m->files = array;
     for (const cero_json *f = value->child; f != NULL; f = f->next) {
@@ -237,7 +141,7 @@ static cero_status read_shape(const cero_json *value, cero_manifest_tensor *t)
 {
     int64_t nbytes;
 
-    CERO_TRY(need_array(value, t->name));
+    CERO_TRY(cero_manifest_get_array(value, t->name));
     if (value->count > CERO_MAX_NDIM) {
         return cero_manifest_fail(value, t->name, "a shape of %lld dimensions, at most %d are read",
                                   (long long)value->count, CERO_MAX_NDIM);
@@ -245,7 +149,7 @@ static cero_status read_shape(const cero_json *value, cero_manifest_tensor *t)
     t->numel = 1;
     for (const cero_json *d = value->child; d != NULL; d = d->next) {
         int64_t dim;
-        CERO_TRY(get_int(d, t->name, 0, INT64_MAX, &dim));
+        CERO_TRY(cero_manifest_get_int(d, t->name, 0, INT64_MAX, &dim));
         t->shape.dim[t->shape.ndim++] = dim;
         if (!cero_mul_i64(t->numel, dim, &t->numel)) {
             return cero_manifest_fail(value, t->name, "a shape whose product is beyond 2^63 - 1");
@@ -261,7 +165,7 @@ static cero_status read_dtype(const cero_json *value, cero_manifest_tensor *t)
 {
     const char *name = NULL;
 
-    CERO_TRY(get_string(value, t->name, &name));
+    CERO_TRY(cero_manifest_get_string(value, t->name, &name));
     if (strcmp(name, cero_dtype_name(CERO_DTYPE_F32)) != 0) {
         return cero_manifest_fail(value, t->name, "the dtype \"%.20s\", expected \"%s\"", name,
                                   cero_dtype_name(CERO_DTYPE_F32));
@@ -277,7 +181,7 @@ static cero_status read_hashes(const cero_json *value, const cero_manifest *m,
     int64_t count = 0;
     int64_t expected = cero_manifest_block_count(m, t, r);
 
-    CERO_TRY(need_array(value, t->name));
+    CERO_TRY(cero_manifest_get_array(value, t->name));
     if (value->count != expected) {
         return cero_manifest_fail(
             value, t->name,
@@ -288,7 +192,7 @@ static cero_status read_hashes(const cero_json *value, const cero_manifest *m,
     CERO_TRY(new_array(value, sizeof(r->hashes[0]), &array));
     r->hashes = array;
     for (const cero_json *h = value->child; h != NULL; h = h->next) {
-        CERO_TRY(get_hash(h, t->name, &r->hashes[count++]));
+        CERO_TRY(cero_manifest_get_hash(h, t->name, &r->hashes[count++]));
     }
     return CERO_OK;
 }
@@ -299,11 +203,12 @@ static cero_status read_range(const cero_json *value, const cero_manifest *m,
     static const char *const keys[] = {"file", "offset", "begin", "end", "xxh3"};
     const cero_json *member[CERO_COUNT_OF(keys)];
 
-    CERO_TRY(get_members(value, t->name, "a range", keys, CERO_COUNT_OF(keys), member));
-    CERO_TRY(get_int(member[0], t->name, 0, INT64_MAX, &r->file));
-    CERO_TRY(get_int(member[1], t->name, 0, INT64_MAX, &r->offset));
-    CERO_TRY(get_int(member[2], t->name, 0, t->numel, &r->begin));
-    CERO_TRY(get_int(member[3], t->name, 0, t->numel, &r->end));
+    CERO_TRY(
+        cero_manifest_get_members(value, t->name, "a range", keys, CERO_COUNT_OF(keys), member));
+    CERO_TRY(cero_manifest_get_int(member[0], t->name, 0, INT64_MAX, &r->file));
+    CERO_TRY(cero_manifest_get_int(member[1], t->name, 0, INT64_MAX, &r->offset));
+    CERO_TRY(cero_manifest_get_int(member[2], t->name, 0, t->numel, &r->begin));
+    CERO_TRY(cero_manifest_get_int(member[3], t->name, 0, t->numel, &r->end));
     if (r->file >= m->file_count) {
         return cero_manifest_fail(member[0], t->name, "file %lld of %lld", (long long)r->file,
                                   (long long)m->file_count);
@@ -322,14 +227,14 @@ static cero_status read_tensor(const cero_json *value, const cero_manifest *m,
     const cero_json *member[CERO_COUNT_OF(keys)];
     void *array = NULL;
 
-    CERO_TRY(get_members(value, NULL, "a tensor", keys, CERO_COUNT_OF(keys), member));
-    CERO_TRY(get_string(member[0], NULL, &t->name));
+    CERO_TRY(cero_manifest_get_members(value, NULL, "a tensor", keys, CERO_COUNT_OF(keys), member));
+    CERO_TRY(cero_manifest_get_string(member[0], NULL, &t->name));
     if (t->name[0] == '\0') {
         return cero_manifest_fail(member[0], NULL, "a tensor without a name");
     }
     CERO_TRY(read_dtype(member[1], t));
     CERO_TRY(read_shape(member[2], t));
-    CERO_TRY(need_array(member[3], t->name));
+    CERO_TRY(cero_manifest_get_array(member[3], t->name));
     CERO_TRY(new_array(member[3], sizeof(t->ranges[0]), &array));
     t->ranges = array;
     for (const cero_json *r = member[3]->child; r != NULL; r = r->next) {
@@ -342,7 +247,7 @@ static cero_status read_tensors(const cero_json *value, cero_manifest *m)
 {
     void *array = NULL;
 
-    CERO_TRY(need_array(value, NULL));
+    CERO_TRY(cero_manifest_get_array(value, NULL));
     CERO_TRY(new_array(value, sizeof(m->tensors[0]), &array));
     m->tensors = array;
     for (const cero_json *t = value->child; t != NULL; t = t->next) {
@@ -367,7 +272,7 @@ static cero_status check_version(const char *path, const cero_json *root)
     if (version == NULL) {
         return cero_manifest_fail(root, NULL, "the member \"version\" is missing");
     }
-    CERO_TRY(get_int(version, NULL, 1, INT64_MAX, &number));
+    CERO_TRY(cero_manifest_get_int(version, NULL, 1, INT64_MAX, &number));
     if (number > CERO_MANIFEST_VERSION) {
         return CERO_FAIL(CERO_ERR_UNSUPPORTED,
                          "%s is of version %lld of the format, this build reads up to version %d: "
@@ -406,9 +311,9 @@ static cero_status read_members(const cero_json *root, cero_manifest *m)
     CERO_TRY(need_member(root, "run", &value));
     CERO_TRY(get_id(value, m->run));
     CERO_TRY(need_member(root, "step", &value));
-    CERO_TRY(get_int(value, NULL, 0, INT64_MAX, &m->step));
+    CERO_TRY(cero_manifest_get_int(value, NULL, 0, INT64_MAX, &m->step));
     CERO_TRY(need_member(root, "block_nbytes", &value));
-    CERO_TRY(get_int(value, NULL, 4, CERO_MANIFEST_MAX_BLOCK, &m->block_nbytes));
+    CERO_TRY(cero_manifest_get_int(value, NULL, 4, CERO_MANIFEST_MAX_BLOCK, &m->block_nbytes));
     if (m->block_nbytes % 4 != 0) {
         return cero_manifest_fail(value, NULL, "block_nbytes: expected a multiple of 4, found %lld",
                                   (long long)m->block_nbytes);

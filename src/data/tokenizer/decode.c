@@ -94,6 +94,22 @@ static cero_status set_token(cero_tokenizer *t, int64_t id, const char *bytes, s
     return cero_text_finish(&t->token_bytes);
 }
 
+/* An id that another text has, in the vocabulary or among the added tokens before, would stand for both. */
+static cero_status check_added(const cero_tokenizer *t, const cero_added *a)
+{
+    size_t length = 0;
+    const char *text = cero_vocab_text(&t->bpe.vocab, a->id, &length);
+    if (text == NULL) {
+        text = cero_tokenizer_token(t, a->id, &length);
+    }
+    if (text != NULL && (length != a->length || memcmp(text, a->text, length) != 0)) {
+        return CERO_FAIL(CERO_ERR_CORRUPT,
+                         "%s: the added token \"%.60s\" has the id %d, which is that of \"%.*s\"",
+                         t->name, a->text, a->id, length < 60 ? (int)length : 60, text);
+    }
+    return CERO_OK;
+}
+
 /* The bytes of every token: of the vocabulary through the decoder, of added ones as written. */
 cero_status cero_tokenizer_build(cero_tokenizer *t)
 {
@@ -119,6 +135,7 @@ cero_status cero_tokenizer_build(cero_tokenizer *t)
     }
     for (int64_t i = 0; i < t->added_count; i++) {
         const cero_added *a = &t->added[i];
+        CERO_TRY_GOTO(check_added(t, a), out);
         CERO_TRY_GOTO(set_token(t, a->id, a->text, a->length), out);
         t->is_special[a->id] = a->is_special;
     }

@@ -75,14 +75,39 @@ static int64_t manifest_bytes(const cero_saver *saver, int64_t nbytes)
     return total;
 }
 
+static cero_manifest_mesh describe_mesh(const cero_engine *engine)
+{
+    cero_zero_summary zero;
+
+    cero_engine_zero_summary(engine, &zero);
+    return (cero_manifest_mesh){.world_size = zero.size,
+                                .dp = zero.size,
+                                .tp = 1,
+                                .pp = 1,
+                                .sp = 1,
+                                .zero_stage = zero.stage};
+}
+
+/* Whoever holds the lock of the folder leaves nothing behind, unless a save fails. */
+static cero_status sweep(cero_saver *saver)
+{
+    int64_t removed = 0;
+
+    if (!saver->is_swept) {
+        CERO_TRY(cero_folder_sweep(saver->params.dir, &removed));
+        saver->is_swept = true;
+    }
+    return CERO_OK;
+}
+
 cero_status cero_saver_commit_begin(cero_saver *saver, const cero_manifest_section *sections,
                                     int count, int64_t nbytes)
 {
     const char *dir = saver->params.dir;
-    int64_t removed = 0;
 
+    saver->commit.mesh = describe_mesh(saver->engine);
     CERO_TRY(make_sections(saver, sections, count));
-    CERO_TRY(cero_folder_sweep(dir, &removed));
+    CERO_TRY(sweep(saver));
     CERO_TRY(cero_folder_check_space(dir, nbytes + manifest_bytes(saver, nbytes)));
     cero_manifest_make_id(saver->id);
     return cero_folder_begin(dir, saver->stats.tag, saver->id, &saver->commit.folder);
@@ -148,18 +173,10 @@ out:
 
 static void set_manifest(const cero_saver *saver, cero_manifest *m)
 {
-    cero_zero_summary zero;
-
-    cero_engine_zero_summary(saver->engine, &zero);
     memcpy(m->id, saver->id, sizeof(m->id));
     (void)snprintf(m->run, sizeof(m->run), "%s", saver->params.run);
     m->step = saver->stats.step;
-    m->mesh = (cero_manifest_mesh){.world_size = zero.size,
-                                   .dp = zero.size,
-                                   .tp = 1,
-                                   .pp = 1,
-                                   .sp = 1,
-                                   .zero_stage = zero.stage};
+    m->mesh = saver->commit.mesh;
 }
 
 /* Older checkpoints go after this one; asked before it has its name. */

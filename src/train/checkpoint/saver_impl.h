@@ -43,6 +43,7 @@ typedef struct cero_saver_commit {
     cero_folder_commit *folder;      /* owned; NULL on other ranks */
     cero_manifest_section *sections; /* [section_count], owned with names and texts */
     int section_count;
+    cero_manifest_mesh mesh;
     char **packed; /* [size], owned with its texts: what ranks say of their files */
     size_t *lengths;
     bool is_full;    /* older checkpoints go afterwards */
@@ -69,6 +70,7 @@ struct cero_saver {
 
     cero_saver_phase phase;
     cero_saver_work work;
+    bool is_swept; /* rank 0: nothing is left over in the folder */
     char id[CERO_MANIFEST_ID];
     char *path; /* owned: of the folder that is being written */
     cero_saver_commit commit;

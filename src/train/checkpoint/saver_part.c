@@ -69,34 +69,6 @@ static void sort_ranges(cero_saver *saver)
     qsort(saver->places, (size_t)saver->range_count, sizeof(cero_saver_place), compare_places);
 }
 
-cero_status cero_saver_part_create(cero_saver *saver)
-{
-    CERO_TRY(cero_tensor_list_create(saver->engine, &saver->list));
-    CERO_TRY(create_ranges(saver));
-    cero_rank_file_params params = {.tensors = saver->list.tensors,
-                                    .tensor_count = saver->list.count,
-                                    .ranges = saver->ranges,
-                                    .range_count = saver->range_count,
-                                    .rank = cero_comm_rank(saver->comm)};
-    CERO_TRY(cero_rank_file_create(&params, &saver->file));
-    sort_ranges(saver);
-    if (!saver->params.is_background) {
-        return CERO_OK;
-    }
-    return cero_mem_alloc(cero_engine_context(saver->engine)->mem,
-                          (size_t)cero_rank_file_data_bytes(saver->file), CERO_MEM_IO,
-                          "copy for background saves", (void **)&saver->snapshot);
-}
-
-void cero_saver_part_destroy(cero_saver *saver)
-{
-    cero_mem_free(cero_engine_context(saver->engine)->mem, saver->snapshot);
-    cero_rank_file_destroy(&saver->file);
-    cero_delete(saver->places);
-    cero_delete(saver->ranges);
-    cero_tensor_list_cleanup(&saver->list);
-}
-
 /* The engine's values of elements begin .. begin + n of a range. */
 static const float *engine_values(const cero_saver *saver, int64_t range, int64_t begin, int64_t n,
                                   float *room)
@@ -152,6 +124,35 @@ void cero_saver_part_copy(cero_saver *saver)
     cero_device_parallel_for(cero_engine_context(saver->engine)->device,
                              (total + COPY_SPAN - 1) / COPY_SPAN, copy_spans, saver);
     saver->stats.seconds_snapshot = cero_clock_now() - start;
+}
+
+cero_status cero_saver_part_create(cero_saver *saver)
+{
+    CERO_TRY(cero_tensor_list_create(saver->engine, &saver->list));
+    CERO_TRY(create_ranges(saver));
+    cero_rank_file_params params = {.tensors = saver->list.tensors,
+                                    .tensor_count = saver->list.count,
+                                    .ranges = saver->ranges,
+                                    .range_count = saver->range_count,
+                                    .rank = cero_comm_rank(saver->comm)};
+    CERO_TRY(cero_rank_file_create(&params, &saver->file));
+    sort_ranges(saver);
+    if (saver->params.is_background) {
+        CERO_TRY(cero_mem_alloc(cero_engine_context(saver->engine)->mem,
+                                (size_t)cero_rank_file_data_bytes(saver->file), CERO_MEM_IO,
+                                "copy for background saves", (void **)&saver->snapshot));
+        cero_saver_part_copy(saver); // pages are there before a step waits for them
+    }
+    return CERO_OK;
+}
+
+void cero_saver_part_destroy(cero_saver *saver)
+{
+    cero_mem_free(cero_engine_context(saver->engine)->mem, saver->snapshot);
+    cero_rank_file_destroy(&saver->file);
+    cero_delete(saver->places);
+    cero_delete(saver->ranges);
+    cero_tensor_list_cleanup(&saver->list);
 }
 
 static cero_status give(void *context, int64_t range, int64_t begin, int64_t n, float *room,

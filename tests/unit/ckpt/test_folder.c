@@ -756,6 +756,7 @@ static pid_t take_in_child(int hold, int ready)
     (void)fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
+        (void)alarm(20); // one that nobody lets go ends, and fails
         char byte = 'x';
         cero_folder_lock *lock = NULL;
         cero_status st = cero_folder_lock_take(dir, &lock);
