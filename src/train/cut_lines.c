@@ -3,6 +3,8 @@
 #include "train/cut_lines.h"
 
 #include "base/file.h"
+#include "base/io.h"
+#include "base/memory.h"
 
 #include <string.h>
 
@@ -99,6 +101,32 @@ out:
     return st;
 }
 
+/* Removes what a process left beside the file that was killed while it replaced it. */
+static cero_status remove_left_over(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t length = strlen(path);
+    cero_file_list files = {0};
+
+    if (slash == NULL || slash == path) {
+        return CERO_OK; // files of runs lie in their folder
+    }
+    char *dir = cero_strndup(path, (size_t)(slash - path));
+    if (dir == NULL) {
+        return CERO_FAIL(CERO_ERR_NOMEM, "no memory for the folder of %s", path);
+    }
+    cero_status st = cero_file_list_dir(dir, false, &files);
+    for (int64_t i = 0; i < files.count; i++) {
+        if (strncmp(files.path[i], path, length) == 0 &&
+            strncmp(files.path[i] + length, ".tmp-", 5) == 0) {
+            (void)cero_io_unlink(files.path[i]); // if it stays it is in nobody's way
+        }
+    }
+    cero_file_list_cleanup(&files);
+    cero_delete(dir);
+    return st;
+}
+
 cero_status cero_cut_lines(const cero_cut_params *params, int64_t *last)
 {
     cero_status st = CERO_OK;
@@ -110,6 +138,7 @@ cero_status cero_cut_lines(const cero_cut_params *params, int64_t *last)
     if (cero_file_stat(params->path, NULL) == CERO_FILE_ABSENT) {
         return CERO_OK;
     }
+    CERO_TRY(remove_left_over(params->path));
     CERO_TRY(cero_file_map_open(params->path, &map));
     CERO_TRY_GOTO(find_end(params, (const char *)map.data, map.length, &end, &found), out);
     if (end < map.length) {

@@ -19,7 +19,8 @@ typedef struct cero_cut_params {
 /*
  * Takes lines beyond the limit off the end of a file, and what a process or machine that died left of a line. Those
  * before a line whose number is not less than that of the next are another run's, and stay. The file is replaced as
- * a whole, or stays as it is. *last is the number of the line that is the last then; 0: there is none.
+ * a whole, or stays as it is; what a cut that was killed left beside it goes. *last is the number of the line that is
+ * the last then; 0: there is none.
  *
  * Not collective.
  * Errors: IO; CORRUPT for a whole line of another kind among those that would go, which stays.

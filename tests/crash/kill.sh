@@ -41,22 +41,34 @@ for line in open(sys.argv[1]):
 P
 }
 
-list_files() { (cd "$work/$1" && find . -mindepth 1 | LC_ALL=C sort); }
+# Without the checkpoint `may_stay`: a run that is killed between its last commit and the removal of what that replaces
+# saves no more.
+list_files() {
+    (cd "$work/$1" && find . -mindepth 1 -not -path "./checkpoints/${may_stay:-none}*" | LC_ALL=C sort)
+}
 
-expect_same_run() { # <run> <straight>
+expect_same_end() { # <run> <straight>
     diff <(plain_metrics "$1") <(plain_metrics "$2") >"$work/diff" ||
         fail "other metrics: $(head -c 1500 "$work/diff")"
     cmp -s "$work/$1/model/model.safetensors" "$work/$2/model/model.safetensors" ||
         fail "another model"
+}
+
+expect_same_run() { # <run> <straight>
+    expect_same_end "$@"
     diff <(list_files "$1") <(list_files "$2") >"$work/diff" ||
         fail "other files: $(head -c 1500 "$work/diff")"
 }
 
-# The newest checkpoint of a run that was killed at least at step <step> is whole; older ones are, too.
-expect_whole() { # <run> <step>
+newest_step() { # <run>
+    find "$work/$1/checkpoints" -maxdepth 1 -name 'step-????????' | LC_ALL=C sort | tail -1 | grep -oE '[0-9]+$'
+}
+
+# A run that was killed has what the run had that it went on from, or newer, and all of it is whole.
+expect_whole() { # <run> <from>
     "$CERO_COMMAND" ckpt verify "$work/$1/checkpoints" >"$work/verify" 2>&1 ||
         fail "a checkpoint does not verify: $(cat "$work/verify")"
-    [ -e "$work/$1/checkpoints/step-$(printf %08d "$2")" ] || fail "step $2 is lost"
+    [[ ! $(newest_step "$1") < $(newest_step "$2") ]] || fail "a checkpoint is lost"
 }
 
 # <ranks> [<rank> <fault>]: the run of `train`, in which a rank may meet a fault.
@@ -97,14 +109,52 @@ strike_run() { # <ranks> <rank> <stride> [<option…>]
         run_small "$1" "$2" "io:$n:SIGKILL"
         [ "$code" -ne 0 ] || break
         killed=$((killed + 1))
-        expect_whole run 2
+        expect_whole run base
         run_small "$1"
         expect_code 0
         expect_same_run run straight
     done
     expect_same_run run straight
     echo "$1 ranks, rank $2 killed $killed times (of $n changes)${4:+ with ${*:4}}"
-    [ "$killed" -gt 3 ] || fail "the run was killed only $killed times"
+    [ "$killed" -ge 3 ] || fail "the run was killed only $killed times"
+}
+
+# The n-th change of files by a rank fails; n grows by <stride> until nothing is left to fail. The run ends with the
+# stated code and a message that has the reason, or goes on to its end; another start ends as a run that met nothing.
+fail_run() { # <ranks> <rank> <stride> <name> <reason> [<option…>]
+    local n told=0 survived=0 last_told=0
+    saved_steps_vary=1
+    set_small run 3 "${@:6}"
+    for ((n = 1; n < last_told + 40; n += $3)); do
+        rm -rf "$work/run"
+        cp -r "$work/base" "$work/run"
+        run_small "$1" "$2" "io:$n:$4"
+        case $code in
+        0) survived=$((survived + 1)) ;;
+        73 | 74 | 75)
+            told=$((told + 1))
+            expect_err "error: "
+            expect_err "$5"
+            ;;
+        *) fail "expected exit code 0, 73, 74 or 75" ;;
+        esac
+        ! grep -qF "$5" "$work/err" || last_told=$n
+        expect_whole run base
+        if [ "$code" -ne 0 ]; then
+            run_small "$1"
+            expect_code 0
+        fi
+        expect_same_end run straight
+        find "$work/run" \( -name '*.tmp-*' -o -name '*.old-*' \) >"$work/diff"
+        # What a run that went on could not remove the next one does.
+        if [ -s "$work/diff" ]; then
+            run_small "$1"
+            find "$work/run" \( -name '*.tmp-*' -o -name '*.old-*' \) >"$work/diff"
+        fi
+        [ ! -s "$work/diff" ] || fail "left over: $(cat "$work/diff")"
+    done
+    echo "$1 ranks, $4 on rank $2: the run ended $told times, went on $survived times${6:+ with ${*:6}}"
+    [ "$told" -ge 3 ] || fail "the run ended only $told times"
 }
 
 # Kills the processes of the run, the launcher included.

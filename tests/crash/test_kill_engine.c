@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A run that is killed at any change that its save makes to files, in the step or beside the next one, continues from
- * the last committed step bit for bit; its next save succeeds and leaves nothing over.
+ * the last committed step bit for bit; its next save succeeds and leaves nothing over (CK-01, at every moment).
  */
 #include "crash/small.h"
 

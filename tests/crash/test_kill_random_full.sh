@@ -9,6 +9,7 @@
 background=(--set checkpoint.writer.decoupled=true --keep-checkpoints 2)
 kill_at_random 1 80 2
 kill_at_random 2 30 3
+may_stay=step-0000001
 saved_steps_vary=1
 kill_at_random 1 60 4 "${background[@]}"
 kill_at_random 2 30 5 "${background[@]}"

@@ -7,6 +7,6 @@
 . "$(dirname "$0")/kill.sh"
 
 prepare_strikes 2
-strike_run 2 0 29
+strike_run 2 0 25
 strike_run 2 1 4
 kill_at_random 2 2 4

@@ -8,6 +8,7 @@
 prepare_strikes 2
 strike_run 2 0 1
 strike_run 2 1 1
+may_stay=step-00000002
 saved_steps_vary=1
 background=(--set checkpoint.writer.decoupled=true --keep-checkpoints 1)
 prepare_strikes 2 "${background[@]}"
