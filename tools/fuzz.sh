@@ -42,6 +42,13 @@ cmake --build "$work" --parallel "$cores" --target "${targets[@]/#/fuzz_}" >"$wo
     exit 1
 }
 
+# Files of targets: in memory, and gone also after a crash.
+memory=${TMPDIR:-/tmp}
+[ -n "${TMPDIR-}" ] || [ ! -w /dev/shm ] || memory=/dev/shm
+TMPDIR=$(mktemp -d "$memory/cero-fuzz-run-XXXXXX")
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+
 run_target() { # <target>
     local target=$1 found=$work/found/$1 artifacts=$work/artifacts/$1 log=$work/$1.log status=0
     local folders=("tests/fuzz/corpus/$target")
@@ -53,9 +60,9 @@ run_target() { # <target>
         rm -rf "$found"
         flags+=(-seed=1)
     fi
-    mkdir -p "$found" "$artifacts" "$work/tmp"
+    mkdir -p "$found" "$artifacts"
     flags+=(-artifact_prefix="$artifacts/")
-    TMPDIR=${TMPDIR:-/dev/shm} ASAN_OPTIONS=strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+    ASAN_OPTIONS=strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
         "$work/tests/fuzz/fuzz_$target" "${flags[@]}" "$found" "${folders[@]}" >"$log" 2>&1 </dev/null || status=$?
     echo "$status" >"$work/$target.status"
 }

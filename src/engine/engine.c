@@ -89,6 +89,9 @@ static void make_plan(cero_engine *engine)
     plan->bytes[CERO_MEM_OTHER] += plan->train.constant_bytes + plan->eval.constant_bytes +
                                    plan->train.state_bytes + plan->eval.state_bytes;
     plan->bytes[CERO_MEM_IO] += cero_engine_batch_bytes(engine);
+    if (engine->spec->checkpoint_background) {
+        plan->bytes[CERO_MEM_IO] += cero_engine_own_bytes(engine);
+    }
     for (int c = 0; c < CERO_MEM_COUNT; c++) {
         plan->total += plan->bytes[c];
     }

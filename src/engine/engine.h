@@ -31,7 +31,7 @@ bool cero_context_speaks(cero_context *context, cero_status status);
 
 /*
  * What a rank will hold, by category, and what a step costs; known without allocating. IO has the caller's
- * batch besides the programs' inputs.
+ * batch besides the programs' inputs, and the copy for saves in the background when the config asks for them.
  */
 typedef struct cero_engine_plan {
     size_t bytes[CERO_MEM_COUNT];
@@ -140,6 +140,9 @@ void cero_engine_own_range(const cero_engine *engine, int64_t i, int moment, int
                            int64_t *n);
 const float *cero_engine_own_values(const cero_engine *engine, int64_t i, int moment, int64_t begin,
                                     int64_t n, float *room);
+
+/* Bytes of all own ranges as f32: this rank's part of a checkpoint. Not collective. */
+size_t cero_engine_own_bytes(const cero_engine *engine);
 
 /*
  * Sets weights and moments from a checkpoint, as zero.h says: between begin and end each rank gives elements of what

@@ -75,6 +75,21 @@ const float *cero_engine_own_values(const cero_engine *engine, int64_t i, int mo
     return cero_zero_own_values(engine->zero, i, moment, begin, n, room);
 }
 
+size_t cero_engine_own_bytes(const cero_engine *engine)
+{
+    size_t nbytes = 0;
+
+    for (int64_t i = 0; i < cero_engine_param_count(engine); i++) {
+        for (int m = -1; m < cero_engine_moment_count(engine, i); m++) {
+            int64_t begin;
+            int64_t n;
+            cero_engine_own_range(engine, i, m, &begin, &n);
+            nbytes += (size_t)n * sizeof(float);
+        }
+    }
+    return nbytes;
+}
+
 cero_status cero_engine_load_begin(cero_engine *engine)
 {
     return cero_zero_load_begin(engine->zero);

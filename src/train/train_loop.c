@@ -99,9 +99,9 @@ static bool is_eval_due(const cero_trainer *trainer)
 {
     int64_t every = trainer->params.eval_every;
     bool leaves = trainer->stopped_by == SIGTERM || trainer->stopped_by == SIGUSR1;
+    bool is_end = trainer->done >= trainer->steps || (trainer->stopped_by != 0 && !leaves);
 
-    return trainer->eval_sampler != NULL &&
-           ((is_last(trainer) && !leaves) || (every > 0 && trainer->done % every == 0));
+    return trainer->eval_sampler != NULL && (is_end || (every > 0 && trainer->done % every == 0));
 }
 
 /* What the step sent, and what no phase took of its time. */

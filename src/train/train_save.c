@@ -46,8 +46,7 @@ cero_status cero_trainer_know_data(cero_trainer *trainer)
 
 static bool is_background(const cero_trainer *trainer)
 {
-    return trainer->params.save_every > 0 &&
-           cero_train_config_spec(trainer->params.config)->checkpoint_background;
+    return cero_train_config_spec(trainer->params.config)->checkpoint_background;
 }
 
 static cero_status need_saver(cero_trainer *trainer)
@@ -65,11 +64,13 @@ cero_status cero_trainer_begin_saves(cero_trainer *trainer)
 {
     cero_comm *comm = trainer->params.context->comm;
 
-    if (trainer->params.out == NULL || trainer->params.save_every == 0) {
+    if (trainer->params.out == NULL) {
         return CERO_OK;
     }
-    CERO_TRY(cero_comm_agree(comm, cero_trainer_know_data(trainer)));
-    // The copy of a save in the background is planned memory; the rest costs little.
+    if (trainer->params.save_every > 0) {
+        CERO_TRY(cero_comm_agree(comm, cero_trainer_know_data(trainer)));
+    }
+    // The copy of a save in the background is planned memory, also for the one save of a signal; the rest costs little.
     return is_background(trainer) ? need_saver(trainer) : CERO_OK;
 }
 

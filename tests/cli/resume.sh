@@ -4,6 +4,14 @@
 # shellcheck shell=bash
 export OMP_NUM_THREADS=1
 
+# In memory where there is room: checkpoints are brought to the disk one by one, and a disk may be busy.
+if [ "$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')" -gt 1000000 ] 2>/dev/null; then
+    in_memory=$(mktemp -d -p /dev/shm)
+    cp -r "$work/." "$in_memory/"
+    rm -rf "$work"
+    work=$in_memory
+fi
+
 cat >"$work/model.json" <<'J'
 {"model_type": "gpt2", "vocab_size": 256, "n_positions": 32, "n_embd": 64, "n_layer": 2, "n_head": 4,
  "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1, "bos_token_id": 0, "eos_token_id": 0}

@@ -110,7 +110,8 @@ expect_error 2 '--rank 1 of --world 1'
 cero "${plan[@]}" --world 4 --no-shared-memory --ranks-per-node 2 --set cero.gradient_order=node
 expect_error 1 'share no memory'
 
-# Two ranks that train hold what was planned for them.
+# Two ranks that train hold what was planned for them; those without the option below also copy their half of weights
+# and moments to save in the background.
 if [ "$CERO_TEST_MPI" = none ] || [ -z "$CERO_MPIEXEC" ] || [ "${CERO_MPIEXEC%NOTFOUND}" != "$CERO_MPIEXEC" ]; then
     echo "no run of two ranks: there is no MPI"
     exit 0
@@ -122,23 +123,30 @@ sys.stdout.buffer.write(b"".join(struct.pack("<H", i * 7 % 256) for i in range(4
 for shared in '' --no-shared-memory; do
     for stage in 0 1 2 3; do
         set=(--set "zero_optimization.stage=$stage" --set gradient_accumulation_steps=2)
+        saves=()
+        if [ -z "$shared" ]; then
+            set+=(--set checkpoint.writer.decoupled=true)
+            saves=(--save-every 2)
+        fi
         rm -rf "$work/run"
         # shellcheck disable=SC2086
         "$CERO_MPIEXEC" $CERO_MPIEXEC_FLAGS -n 2 "$CERO_COMMAND" train --config "$work/ds.json" \
             --model "$work/g1" --data "$work/train.u16" --out "$work/run" --steps 3 --threads 1 \
-            $shared "${set[@]}" >"$work/train.log" 2>&1 || {
+            $shared "${set[@]}" "${saves[@]}" >"$work/train.log" 2>&1 || {
             cat "$work/train.log"
             exit 1
         }
         # shellcheck disable=SC2086
         cero "${plan[@]}" --world 2 --rank 0 $shared "${set[@]}" --json
-        python3 - "$work/out" "$work/run/metrics.jsonl" <<'END' || fail "stage $stage $shared holds something else"
+        python3 - "$work/out" "$work/run/metrics.jsonl" "${#saves[@]}" <<'END' || fail "stage $stage $shared holds something else"
 import json, sys
 plan = json.load(open(sys.argv[1]))
 steps = [json.loads(line) for line in open(sys.argv[2])]
 steps = [s for s in steps if "loss" in s]
 held = steps[-1]["memory"]
 assert len(steps) == 3 and held["param"] > 0 and held["comm"] > 0, steps
+copied = 118528 * 12 // 2
+assert held["io"] > copied if sys.argv[3] != "0" else held["io"] < copied, held
 assert held == {c: b for c, b in plan["memory"].items() if c in held}, (held, plan["memory"])
 END
     done

@@ -47,6 +47,15 @@ CERO_FAULT=update:5:SIGTERM train both --steps 20 --save-every 5 --eval-data "$w
 expect_code 75
 [ "$(grep -c 'saved .*/step-00000005' "$work/err")" -eq 1 ] || fail "expected one save"
 ! grep -q eval_loss "$work/both/metrics.jsonl" || fail "a run that leaves was evaluated"
+# In the last step there is nothing to go on with but the export.
+evaluated=(--steps 4 --save-every 4 --eval-data "$work/ids.u16")
+train_well end "${evaluated[@]}"
+CERO_FAULT=update:4:SIGTERM train late "${evaluated[@]}"
+expect_code 75
+[ ! -e "$work/late/model" ] || fail "a model was exported"
+train_well late "${evaluated[@]}" --resume auto
+expect_same end late
+grep -q eval_loss "$work/late/metrics.jsonl" || fail "there is no evaluation"
 # SIGINT saves, and exports as before.
 CERO_FAULT=update:7:SIGINT train int --steps 20
 expect_code 0

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The helpers of fuzz.h: statements, what an error must be like, and files in a folder of the process. */
+/* The helpers of fuzz.h: statements, what an error must be like, files in a folder of the process, hashes. */
 #include "fuzz.h"
 
 #include "base/log.h"
+#include "ckpt/checkpoint/manifest_impl.h"
 
 #include <dirent.h>
 #include <stdarg.h>
@@ -131,4 +132,24 @@ void fuzz_write(const char *path, const void *bytes, size_t size)
         perror(path);
         exit(1);
     }
+}
+
+char *fuzz_repair_manifest(const uint8_t *data, size_t size, size_t *length)
+{
+    static const char start[] = "\n\"xxh3\":\"";
+    const char *text = (const char *)data;
+    size_t body = size;
+    char tail[CERO_MANIFEST_TAIL + 1];
+
+    if (size > CERO_MANIFEST_TAIL &&
+        memcmp(text + size - CERO_MANIFEST_TAIL - 1, start, sizeof(start) - 1) == 0) {
+        body = size - CERO_MANIFEST_TAIL;
+    }
+    char *repaired = fuzz_alloc(body + CERO_MANIFEST_TAIL);
+    if (body > 0) {
+        memcpy(repaired, text, body);
+    }
+    memcpy(repaired + body, cero_manifest_tail(repaired, body, tail), CERO_MANIFEST_TAIL);
+    *length = body + CERO_MANIFEST_TAIL;
+    return repaired;
 }

@@ -25,25 +25,6 @@ typedef struct first_file {
     size_t size;
 } first_file;
 
-/* The text with the last line that it needs, without one that it has; for free(). */
-static char *repair(const uint8_t *text, size_t size, size_t *length)
-{
-    static const char start[] = "\n\"xxh3\":\"";
-    char tail[CERO_MANIFEST_TAIL + 1];
-
-    if (size > CERO_MANIFEST_TAIL &&
-        memcmp(text + size - CERO_MANIFEST_TAIL - 1, start, sizeof(start) - 1) == 0) {
-        size -= CERO_MANIFEST_TAIL;
-    }
-    *length = size + CERO_MANIFEST_TAIL;
-    char *repaired = fuzz_alloc(*length);
-    if (size > 0) {
-        memcpy(repaired, text, size);
-    }
-    memcpy(repaired + size, cero_manifest_tail(repaired, size, tail), CERO_MANIFEST_TAIL);
-    return repaired;
-}
-
 static void check_again(const cero_run_state *state)
 {
     cero_text train = {0};
@@ -197,7 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     first_file f = {.bytes = nul == NULL ? data : nul + 1,
                     .size = nul == NULL ? 0 : size - text_size - 1};
     size_t length;
-    char *text = repair(data, text_size, &length);
+    char *text = fuzz_repair_manifest(data, text_size, &length);
     cero_manifest m;
 
     if (fuzz_is_ok(cero_manifest_parse(NAME, text, length, &m), NAME)) {

@@ -15,27 +15,6 @@
 
 #define NAME "run/step-1/manifest.json"
 
-/* The input with the last line that its other lines need; for free(). */
-static char *repair(const uint8_t *data, size_t size, size_t *length)
-{
-    static const char start[] = "\n\"xxh3\":\"";
-    const char *text = (const char *)data;
-    size_t body = size;
-    char tail[CERO_MANIFEST_TAIL + 1];
-
-    if (size > CERO_MANIFEST_TAIL &&
-        memcmp(text + size - CERO_MANIFEST_TAIL - 1, start, sizeof(start) - 1) == 0) {
-        body = size - CERO_MANIFEST_TAIL;
-    }
-    char *repaired = fuzz_alloc(body + CERO_MANIFEST_TAIL);
-    if (body > 0) {
-        memcpy(repaired, text, body);
-    }
-    memcpy(repaired + body, cero_manifest_tail(repaired, body, tail), CERO_MANIFEST_TAIL);
-    *length = body + CERO_MANIFEST_TAIL;
-    return repaired;
-}
-
 static void check_range(const cero_manifest *m, const cero_manifest_tensor *t,
                         const cero_manifest_range *r)
 {
@@ -136,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t length;
     char *copy = fuzz_copy(data, size);
-    char *repaired = repair(data, size, &length);
+    char *repaired = fuzz_repair_manifest(data, size, &length);
 
     (void)check_manifest(copy, size);
     fuzz_accepted = check_manifest(repaired, length);

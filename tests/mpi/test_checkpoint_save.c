@@ -148,7 +148,7 @@ static void test_destroy_while_busy(void **state)
     size_t before = cero_mem_get(j.context->mem, CERO_MEM_IO).current;
     cero_saver *saver = new_saver(&j, true, 0);
     assert_int_equal(cero_mem_get(j.context->mem, CERO_MEM_IO).current - before,
-                     cero_saver_snapshot_bytes(j.engine));
+                     cero_engine_own_bytes(j.engine));
     job_train(&j, 0, 1);
     assert_ok(cero_saver_begin(saver, "left", NULL, 0, &stats));
     cero_saver_destroy(&saver);

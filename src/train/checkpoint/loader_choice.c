@@ -111,10 +111,12 @@ static cero_status fail_absent_tag(const cero_loader *loader)
 
     for (int64_t i = 0; i < c->list.count; i++) {
         const cero_folder_entry *e = &c->list.entries[i];
-        if (e->kind == CERO_FOLDER_BROKEN && is_of_tag(e, loader->params->tag)) {
-            return CERO_FAIL(CERO_ERR_CORRUPT, "%s/%s: %s", loader->params->dir, e->name,
-                             e->reason);
-        }
+        bool is_broken = e->kind == CERO_FOLDER_BROKEN && is_of_tag(e, loader->params->tag);
+        CERO_CHECK(!is_broken, CERO_ERR_CORRUPT, "%s/%s: %s", loader->params->dir, e->name,
+                   e->reason);
+    }
+    for (int64_t i = 0; i < c->list.count; i++) {
+        const cero_folder_entry *e = &c->list.entries[i];
         if (e->kind == CERO_FOLDER_COMPLETE && names.length < 400) {
             cero_text_printf(&names, "%s%s", names.length > 0 ? ", " : "", e->name);
         }

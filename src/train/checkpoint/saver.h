@@ -19,11 +19,8 @@ typedef struct cero_saver_params {
     const char *dir;    /* of the checkpoints; borrowed for the saver's life */
     const char *run;    /* 32 hexadecimal digits, the same on all ranks; borrowed */
     int64_t keep;       /* newest checkpoints of this run that stay; 0: all */
-    bool is_background; /* needs cero_saver_snapshot_bytes of memory */
+    bool is_background; /* takes cero_engine_own_bytes more memory */
 } cero_saver_params;
-
-/* Bytes of the copy that a background save takes on this rank. Not collective. */
-size_t cero_saver_snapshot_bytes(const cero_engine *engine);
 
 /*
  * Plans the files, and allocates the copy. No file is touched.

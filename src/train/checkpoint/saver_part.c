@@ -11,21 +11,6 @@ enum {
     COPY_SPAN = 1 << 18 /* elements that a thread copies at once */
 };
 
-size_t cero_saver_snapshot_bytes(const cero_engine *engine)
-{
-    size_t nbytes = 0;
-
-    for (int64_t i = 0; i < cero_engine_param_count(engine); i++) {
-        for (int m = -1; m < cero_engine_moment_count(engine, i); m++) {
-            int64_t begin;
-            int64_t n;
-            cero_engine_own_range(engine, i, m, &begin, &n);
-            nbytes += (size_t)n * sizeof(float);
-        }
-    }
-    return nbytes;
-}
-
 static cero_status create_ranges(cero_saver *saver)
 {
     size_t count = (size_t)saver->list.count;

@@ -185,7 +185,7 @@ static inline void reference_attend(const reference_model *m, int layer, int t,
     scale /= m->scale_by_layer != 0 ? layer + 1 : 1;
     for (int h = 0; h < (int)m->A; h++) {
         double score[REFERENCE_T];
-        double most = -INFINITY;
+        double most = -1e300;
         double sum = 0;
         int kv = h / (int)(m->A / m->K) * D; // query heads of a group share a key head
         for (int s = 0; s <= t; s++) {
