@@ -55,7 +55,7 @@ static void test_images(void **state)
         scene_begin(&s);
         play(&s, &run, &ways[i]);
         scene_check_model(&s);
-        scene_lose(&s, &t, 0, 40);
+        scene_lose(&s, &t, 0, 60);
         print_message("%s: %d changes, %lld images\n", ways[i].name, s.disk.count,
                       (long long)(t.images - before));
         scene_end(&s);
