@@ -151,13 +151,39 @@ static cero_status sweep_entry(const char *dir, const cero_folder_entry *entry)
     return st;
 }
 
+/* True when a name says that something may be left over: what costs a look at manifests is rare. */
+static cero_status has_leftovers(const char *dir, bool *found)
+{
+    char **names = NULL;
+    int64_t count = 0;
+    cero_status st = CERO_OK;
+
+    *found = false;
+    if (cero_file_stat(dir, NULL) == CERO_FILE_DIRECTORY) {
+        st = list_names(dir, &names, &count);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const char *name = strrchr(names[i], '/') + 1;
+        *found = *found || strstr(name, CERO_FOLDER_TMP) != NULL ||
+                 strstr(name, CERO_FOLDER_OLD) != NULL;
+        cero_delete(names[i]);
+    }
+    cero_delete((void *)names);
+    return st;
+}
+
 cero_status cero_folder_sweep(const char *dir, int64_t *removed)
 {
     cero_folder_list list = {0};
     cero_status st = CERO_OK;
     int64_t count = 0;
+    bool found = false;
 
-    CERO_TRY(cero_folder_list_read(dir, &list));
+    *removed = 0;
+    CERO_TRY(has_leftovers(dir, &found));
+    if (found) {
+        CERO_TRY(cero_folder_list_read(dir, &list));
+    }
     for (int64_t i = 0; i < list.count && st != CERO_ERR_NOMEM; i++) {
         const cero_folder_entry *e = &list.entries[i];
         if (e->kind != CERO_FOLDER_ORPHAN && !e->is_replaced) {

@@ -70,7 +70,6 @@ static cero_status fail(cero_saver *saver, cero_status st)
 {
     st = cero_error_prefix(st, "saving %s/%s: ", saver->params.dir, saver->stats.tag);
     leave(saver);
-    saver->is_swept = false;
     return st;
 }
 

@@ -88,26 +88,15 @@ static cero_manifest_mesh describe_mesh(const cero_engine *engine)
                                 .zero_stage = zero.stage};
 }
 
-/* Whoever holds the lock of the folder leaves nothing behind, unless a save fails. */
-static cero_status sweep(cero_saver *saver)
-{
-    int64_t removed = 0;
-
-    if (!saver->is_swept) {
-        CERO_TRY(cero_folder_sweep(saver->params.dir, &removed));
-        saver->is_swept = true;
-    }
-    return CERO_OK;
-}
-
 cero_status cero_saver_commit_begin(cero_saver *saver, const cero_manifest_section *sections,
                                     int count, int64_t nbytes)
 {
     const char *dir = saver->params.dir;
+    int64_t removed = 0;
 
     saver->commit.mesh = describe_mesh(saver->engine);
     CERO_TRY(make_sections(saver, sections, count));
-    CERO_TRY(sweep(saver));
+    CERO_TRY(cero_folder_sweep(dir, &removed));
     CERO_TRY(cero_folder_check_space(dir, nbytes + manifest_bytes(saver, nbytes)));
     cero_manifest_make_id(saver->id);
     return cero_folder_begin(dir, saver->stats.tag, saver->id, &saver->commit.folder);

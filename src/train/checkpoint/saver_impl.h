@@ -70,7 +70,6 @@ struct cero_saver {
 
     cero_saver_phase phase;
     cero_saver_work work;
-    bool is_swept; /* rank 0: nothing is left over in the folder */
     char id[CERO_MANIFEST_ID];
     char *path; /* owned: of the folder that is being written */
     cero_saver_commit commit;
