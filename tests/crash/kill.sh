@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Words for the tests that kill runs of the command and let them go on: a small run with dropout and shuffled data, and
 # what must hold in the end: the metrics (times aside), the model and the files of a run that was never killed.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154
 
 cat >"$work/small.json" <<'J'
 {"model_type": "gpt2", "vocab_size": 256, "n_positions": 8, "n_embd": 12, "n_layer": 1, "n_head": 2,
