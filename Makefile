@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 # CERO_WERROR=ON in the environment turns warnings into errors (.ci/run sets it).
 CERO_WERROR ?= OFF
 
-.PHONY: build run test deps configure install format check clean
+.PHONY: build run test test-long deps configure install format check clean
 
 build: configure
 	cmake --build $(BUILD) --parallel $(JOBS)
@@ -17,9 +17,13 @@ build: configure
 run: build
 	tools/run.sh $(BUILD)/cero
 
-# Without the tests marked slow; .ci/run has them too.
+# Without the tests marked slow; .ci/run has them too, but for those marked long.
 test: build
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -LE '^slow$$'
+
+# Kills, errors and flipped bits everywhere, resumed runs of every kind: half an hour on two cores.
+test-long: build
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L '^long$$'
 
 # Installs nothing, and needs no network, when everything is there.
 deps:

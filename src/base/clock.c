@@ -22,6 +22,11 @@ double cero_clock_wall(void)
     return seconds(CLOCK_REALTIME);
 }
 
+double cero_clock_thread(void)
+{
+    return seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
 void cero_clock_sleep(double seconds)
 {
     struct timespec t = {.tv_sec = (time_t)seconds,

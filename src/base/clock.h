@@ -9,6 +9,9 @@ double cero_clock_now(void);
 /* Seconds since 1970, for file names and event files. */
 double cero_clock_wall(void);
 
+/* Seconds that the calling thread has computed, in the kernel too. */
+double cero_clock_thread(void);
+
 /* Waits about that long; for polling loops. */
 void cero_clock_sleep(double seconds);
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The whole table of runs that go on: every dtype and stage, at equal layouts with all metrics, and with ranks and
 # stages that change from leg to leg.
-# RUN: slow
+# RUN: long
 . "$(dirname "$0")/world.sh"
 . "$(dirname "$0")/resume.sh"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # As test_errors_run.sh, at every change of the only rank and of both of two, with runs that go on after a failed save and
 # runs that stop.
-# RUN: slow
+# RUN: long
 . "$(dirname "$0")/../cli/world.sh"
 . "$(dirname "$0")/kill.sh"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* As test_flip_load.c, of every bit of every file. */
-// RUN: slow
+// RUN: long
 #include "crash/flip_load.h"
 
 static void test_bits(void **state)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs of 1 and 2 ranks that are killed 200 times at any time, with saves in the step and beside the next one, end with
 # the metrics, the model and the files of runs that were never killed.
-# RUN: slow
+# RUN: long
 . "$(dirname "$0")/../cli/world.sh"
 . "$(dirname "$0")/kill.sh"
 

@@ -8,5 +8,5 @@
 
 prepare_strikes 2
 strike_run 2 0 25
-strike_run 2 1 4
+strike_run 2 1 3
 kill_at_random 2 2 4

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # As test_kill_ranks.sh, at every change of rank 0 and of rank 1 of 2; beside the next step at every third.
-# RUN: slow
+# RUN: long
 . "$(dirname "$0")/../cli/world.sh"
 . "$(dirname "$0")/kill.sh"
 

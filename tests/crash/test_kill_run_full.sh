@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # As test_kill_run.sh, at every change, with saves in the step and beside the next one, all checkpoints kept and one.
-# RUN: slow
+# RUN: long
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/kill.sh"
 

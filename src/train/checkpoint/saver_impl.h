@@ -34,6 +34,8 @@ typedef struct cero_saver_work {
     pthread_t thread;
     bool is_running; /* the thread is to be joined */
     atomic_bool is_done;
+    atomic_bool is_awaited; /* the owner stands still for it */
+    double computed;        /* the thread's seconds when it last rested */
     cero_status status;
     char message[CERO_SAVER_MAX_MESSAGE];
 } cero_saver_work;
@@ -103,6 +105,8 @@ void cero_saver_commit_end(cero_saver *saver);
 /* Starts this rank's work of the phase; an error is the work's. Not collective. */
 void cero_saver_work_start(cero_saver *saver);
 bool cero_saver_work_is_done(const cero_saver *saver);
+/* On the thread, between two parts of what it writes: steps go first, unless the owner waits for it. */
+void cero_saver_work_rest(cero_saver *saver);
 /* Waits, alive for other ranks, and gives the work's status. Not collective. */
 cero_status cero_saver_work_take(cero_saver *saver);
 

@@ -143,9 +143,10 @@ void cero_saver_part_destroy(cero_saver *saver)
 static cero_status give(void *context, int64_t range, int64_t begin, int64_t n, float *room,
                         const float **out)
 {
-    const cero_saver *saver = context;
+    cero_saver *saver = context;
 
     if (saver->snapshot != NULL) {
+        cero_saver_work_rest(saver);
         *out = saver->snapshot + place_of(saver, range) + (begin - saver->ranges[range].begin);
     } else {
         *out = engine_values(saver, range, begin, n, room);

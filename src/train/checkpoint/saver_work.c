@@ -14,9 +14,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A nice value: a thirtieth of a core beside a thread that computes without a pause. */
+/*
+ * How the thread keeps out of the way of steps: a nice value, a thirtieth of a core beside a thread that computes
+ * without a pause, and rests, thirty times as long as it computed. What the kernel does for it, copies and the disk's
+ * queue, is not bound by the first.
+ */
 enum {
-    BEHIND = 15
+    BEHIND = 15,
+    RESTS = 30
 };
 
 static cero_status do_work(cero_saver *saver)
@@ -51,6 +56,19 @@ static void step_back(void)
 #endif
 }
 
+void cero_saver_work_rest(cero_saver *saver)
+{
+    cero_saver_work *work = &saver->work;
+    double now = cero_clock_thread();
+    double left = (now - work->computed) * RESTS;
+
+    work->computed = now;
+    for (; left > 0 && !atomic_load_explicit(&work->is_awaited, memory_order_relaxed);
+         left -= 2e-3) {
+        cero_clock_sleep(left < 2e-3 ? left : 2e-3);
+    }
+}
+
 static void *run(void *context)
 {
     cero_saver *saver = context;
@@ -59,6 +77,7 @@ static void *run(void *context)
     if (saver->params.is_background) {
         step_back();
     }
+    work->computed = cero_clock_thread();
     work->status = do_work(saver);
     if (work->status != CERO_OK) {
         (void)snprintf(work->message, sizeof(work->message), "%s", cero_error_message());
@@ -82,6 +101,7 @@ void cero_saver_work_start(cero_saver *saver)
 
     work->status = CERO_OK;
     atomic_store(&work->is_done, false);
+    atomic_store(&work->is_awaited, !saver->params.is_background);
     if (!has_work(saver)) {
         atomic_store(&work->is_done, true);
         return;
@@ -109,6 +129,7 @@ cero_status cero_saver_work_take(cero_saver *saver)
 {
     cero_saver_work *work = &saver->work;
 
+    atomic_store(&work->is_awaited, true);
     while (work->is_running && !cero_saver_work_is_done(saver)) {
         cero_comm_poll(saver->comm);
         cero_clock_sleep(0.5e-3);
