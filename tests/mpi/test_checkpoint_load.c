@@ -31,7 +31,7 @@ static const kind kinds[] = {
     {"bf16.enabled=false", "cero.frozen=[\"*.mlp.*\"]", "cero.share_within_node=true", 2},
 };
 
-/* Five more steps in the same process are forgotten, at another stage as well as at the same. */
+/* RS-11: five more steps in the same process are forgotten, at another stage as well as at the same. */
 static void test_kinds(void **state)
 {
     static states saved;
@@ -72,7 +72,7 @@ static void test_kinds(void **state)
     remove_dir();
 }
 
-/* Masters are those that were loaded, not what training had: a step of nothing does not bring the old ones back. */
+/* RS-08: masters are those that were loaded, not what training had: a step of nothing does not bring the old ones back. */
 static void test_weights_only(void **state)
 {
     static states saved;
