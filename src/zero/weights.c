@@ -10,8 +10,8 @@ cero_status cero_zero_check_range(const cero_zero *zero, int64_t param, int64_t 
                "parameter %lld of %lld", (long long)param, (long long)zero->layout.param_count);
     const cero_zero_param *p = &zero->layout.params[param];
     CERO_CHECK(begin >= 0 && n >= 0 && begin <= p->numel - n, CERO_ERR_INVALID,
-               "elements %lld .. %lld of parameter %s, which has %lld", (long long)begin,
-               (long long)(begin + n), p->name, (long long)p->numel);
+               "%lld elements from %lld on of parameter %s, which has %lld", (long long)n,
+               (long long)begin, p->name, (long long)p->numel);
     return CERO_OK;
 }
 

@@ -269,8 +269,8 @@ cero_status cero_reader_read(cero_reader *reader, int64_t tensor, int64_t begin,
                "%s: tensor %s is stored as %s; f32 can be read", reader->path, t->name,
                cero_dtype_name(t->dtype));
     CERO_CHECK(begin >= 0 && n >= 0 && begin <= t->numel && n <= t->numel - begin, CERO_ERR_INVALID,
-               "%s: elements %lld .. %lld asked of tensor %s, which has %lld", reader->path,
-               (long long)begin, (long long)(begin + n), t->name, (long long)t->numel);
+               "%s: %lld elements from %lld on asked of tensor %s, which has %lld", reader->path,
+               (long long)n, (long long)begin, t->name, (long long)t->numel);
     if (n == 0) {
         return CERO_OK;
     }

@@ -250,7 +250,7 @@ static void test_round_trip(void **state)
         assert_memory_equal(all, values, sizeof(values));
         cero_delete(all);
         assert_fails(cero_engine_set_param(t.engine, 0, 20, 2, values), CERO_ERR_INVALID,
-                     "elements 20 .. 22 of parameter a, which has 21");
+                     "2 elements from 20 on of parameter a, which has 21");
         assert_fails(cero_engine_get_param(t.engine, 1, -1, 1, values), CERO_ERR_INVALID,
                      "of parameter b");
         assert_fails(cero_engine_get_param(t.engine, 2, 0, 1, values), CERO_ERR_INVALID,
