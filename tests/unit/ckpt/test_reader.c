@@ -3,52 +3,9 @@
  * A reader gives the values that were written, whatever files they lie in and however it is asked, reads every block
  * once, and hands out nothing that is not what the manifest says.
  */
-#include "unit/ckpt/checkpoints.h"
+#include "unit/ckpt/checkpoint_dir.h"
 
 #include "ckpt/checkpoint/reader.h"
-
-#define ID  "00112233445566778899aabbccddeeff"
-#define RUN "0123456789abcdef0123456789abcdef"
-
-enum {
-    BLOCK = 64 /* bytes: 16 elements */
-};
-
-static char dir[64];
-
-static int set_up(void **state)
-{
-    CERO_UNUSED(state);
-    files_make_dir(dir, sizeof(dir));
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    CERO_UNUSED(state);
-    (void)unsetenv("CERO_FAULT");
-    files_remove(dir);
-    return 0;
-}
-
-static checkpoints_params params_of(int files, checkpoints_cut cut)
-{
-    checkpoints_params p = {
-        .files = files, .cut = cut, .block_nbytes = BLOCK, .id = ID, .run = RUN, .step = 12};
-
-    p.tensors = checkpoints_tensors(&p.tensor_count);
-    return p;
-}
-
-/* A fresh folder below `dir` with a checkpoint in it. */
-static const char *make(const char *name, const checkpoints_params *p)
-{
-    const char *path = files_in(dir, name);
-
-    assert_int_equal(mkdir(path, 0700), 0);
-    checkpoints_write(path, p);
-    return path;
-}
 
 /* Bytes of the blocks that elements begin .. begin + n touch. */
 static int64_t touched(const cero_manifest_tensor *t, int64_t begin, int64_t n)

@@ -3,50 +3,13 @@
  * Verification finds every bit that is not what was written, every cut, and every file that is not the right one, and
  * names it; digests tell what a checkpoint means, whoever wrote it.
  */
-#include "unit/ckpt/checkpoints.h"
+#include "unit/ckpt/checkpoint_dir.h"
 
 #include "ckpt/checkpoint/reader.h"
 
 #include <fcntl.h>
 
-#define ID    "00112233445566778899aabbccddeeff"
 #define OTHER "ffeeddccbbaa99887766554433221100"
-#define RUN   "0123456789abcdef0123456789abcdef"
-
-static char dir[64];
-
-static int set_up(void **state)
-{
-    CERO_UNUSED(state);
-    files_make_dir(dir, sizeof(dir));
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    CERO_UNUSED(state);
-    (void)unsetenv("CERO_FAULT");
-    files_remove(dir);
-    return 0;
-}
-
-static checkpoints_params params_of(int files, checkpoints_cut cut)
-{
-    checkpoints_params p = {
-        .files = files, .cut = cut, .block_nbytes = 64, .id = ID, .run = RUN, .step = 12};
-
-    p.tensors = checkpoints_tensors(&p.tensor_count);
-    return p;
-}
-
-static const char *make(const char *name, const checkpoints_params *p)
-{
-    const char *path = files_in(dir, name);
-
-    assert_int_equal(mkdir(path, 0700), 0);
-    checkpoints_write(path, p);
-    return path;
-}
 
 /* Opens and verifies. */
 static cero_status verify(const char *path)
