@@ -46,6 +46,10 @@ CERO_NODISCARD cero_status cero_file_writer_commit(cero_file_writer *writer);
 /* Closes; a REPLACE writer that was not committed leaves nothing behind. */
 void cero_file_writer_close(cero_file_writer **writer);
 
+/* A whole file of these bytes, by a REPLACE writer: what stood there stays until all are on the disk.
+ * Errors: IO, NOMEM. */
+CERO_NODISCARD cero_status cero_file_write(const char *path, const void *bytes, size_t length);
+
 /* Makes a directory and its parents, each brought to the disk; fine if it exists. Errors: IO (also when a file
  * stands there). */
 CERO_NODISCARD cero_status cero_file_make_dir(const char *path);

@@ -212,3 +212,14 @@ void cero_file_writer_close(cero_file_writer **writer)
     cero_delete(w);
     *writer = NULL;
 }
+
+cero_status cero_file_write(const char *path, const void *bytes, size_t length)
+{
+    cero_file_writer *writer = NULL;
+    cero_status st = cero_file_writer_open(path, CERO_FILE_REPLACE, &writer);
+
+    st = st == CERO_OK ? cero_file_writer_write(writer, bytes, length) : st;
+    st = st == CERO_OK ? cero_file_writer_commit(writer) : st;
+    cero_file_writer_close(&writer);
+    return st;
+}

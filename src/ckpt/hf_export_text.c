@@ -60,19 +60,15 @@ static cero_status stage_file(cero_hf_exporter *e, const char *name, const void 
                               size_t length)
 {
     cero_status st = CERO_OK;
-    cero_file_writer *writer = NULL;
     char *path = cero_file_join(cero_staging_path(e->staging), name);
 
     if (path == NULL) {
         return CERO_FAIL(CERO_ERR_NOMEM, "no memory to write %s", name);
     }
-    CERO_TRY_GOTO(cero_file_writer_open(path, CERO_FILE_REPLACE, &writer), out);
-    CERO_TRY_GOTO(cero_file_writer_write(writer, bytes, length), out);
-    CERO_TRY_GOTO(cero_file_writer_commit(writer), out);
+    CERO_TRY_GOTO(cero_file_write(path, bytes, length), out);
     CERO_TRY_GOTO(cero_staging_add(e->staging, name), out);
 
 out:
-    cero_file_writer_close(&writer);
     cero_delete(path);
     return st;
 }

@@ -22,7 +22,6 @@ enum {
 cero_status cero_staging_journal_write(const cero_staging *s)
 {
     cero_status st = CERO_OK;
-    cero_file_writer *writer = NULL;
     cero_text text = {0};
 
     cero_text_printf(&text, FIRST_LINE "\n");
@@ -32,12 +31,9 @@ cero_status cero_staging_journal_write(const cero_staging *s)
     }
     cero_text_printf(&text, LAST_LINE "\n");
     CERO_TRY_GOTO(cero_text_finish(&text), out);
-    CERO_TRY_GOTO(cero_file_writer_open(s->journal, CERO_FILE_REPLACE, &writer), out);
-    CERO_TRY_GOTO(cero_file_writer_write(writer, text.data, text.length), out);
-    CERO_TRY_GOTO(cero_file_writer_commit(writer), out);
+    CERO_TRY_GOTO(cero_file_write(s->journal, text.data, text.length), out);
 
 out:
-    cero_file_writer_close(&writer);
     cero_text_cleanup(&text);
     return st;
 }

@@ -37,18 +37,14 @@ static bool is_utf8(void)
 
 static cero_status write_svg(cero_cli *cli, const char *path, const cero_chart *chart)
 {
-    cero_file_writer *writer = NULL;
     cero_text svg = {0};
     cero_status st = CERO_OK;
 
     cero_cli_at(cli, CERO_CLI_CREATING, path);
     CERO_TRY_GOTO(cero_chart_write_svg(chart, &svg), out);
-    CERO_TRY_GOTO(cero_file_writer_open(path, CERO_FILE_REPLACE, &writer), out);
-    CERO_TRY_GOTO(cero_file_writer_write(writer, svg.data, svg.length), out);
-    CERO_TRY_GOTO(cero_file_writer_commit(writer), out);
+    CERO_TRY_GOTO(cero_file_write(path, svg.data, svg.length), out);
 
 out:
-    cero_file_writer_close(&writer);
     cero_text_cleanup(&svg);
     return st;
 }

@@ -255,18 +255,12 @@ out:
 
 static cero_status save_file(const char *dir, const char *name, const char *bytes, size_t length)
 {
-    cero_status st = CERO_OK;
-    cero_file_writer *writer = NULL;
     char *path = cero_file_join(dir, name);
+
     if (path == NULL) {
         return CERO_FAIL(CERO_ERR_NOMEM, "no memory for a path");
     }
-    CERO_TRY_GOTO(cero_file_writer_open(path, CERO_FILE_REPLACE, &writer), out);
-    CERO_TRY_GOTO(cero_file_writer_write(writer, bytes, length), out);
-    CERO_TRY_GOTO(cero_file_writer_commit(writer), out);
-
-out:
-    cero_file_writer_close(&writer);
+    cero_status st = cero_file_write(path, bytes, length);
     cero_delete(path);
     return st;
 }

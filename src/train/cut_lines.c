@@ -77,28 +77,18 @@ static cero_status find_end(const cero_cut_params *params, const char *bytes, si
         }
         // A file that was not brought to the disk may have zeros where its last lines were.
         bool is_left_over = !l.is_whole || memchr(l.text, '\0', l.length) != NULL;
+        int shown =
+            l.length < 40 ? (int)l.length : 40; // the map ends with the file, not with a NUL
         CERO_CHECK(number >= 0 || is_left_over, CERO_ERR_CORRUPT,
-                   "%s:%lld: found \"%.40s\", expected a line that begins with %sNUMBER,; move the "
+                   "%s:%lld: found \"%.*s\", expected a line that begins with %sNUMBER,; move the "
                    "file away to go on without it",
-                   params->path, (long long)count_lines(bytes, before), l.text, params->prefix);
+                   params->path, (long long)count_lines(bytes, before), shown, l.text,
+                   params->prefix);
         next = l.is_whole && number >= 0 ? number : next;
         length = before;
     }
     *end = length;
     return CERO_OK;
-}
-
-static cero_status write_part(const char *path, const void *bytes, size_t length)
-{
-    cero_file_writer *writer = NULL;
-    cero_status st = CERO_OK;
-
-    CERO_TRY(cero_file_writer_open(path, CERO_FILE_REPLACE, &writer));
-    CERO_TRY_GOTO(cero_file_writer_write(writer, bytes, length), out);
-    CERO_TRY_GOTO(cero_file_writer_commit(writer), out);
-out:
-    cero_file_writer_close(&writer);
-    return st;
 }
 
 /* Removes what a process left beside the file that was killed while it replaced it. */
@@ -142,7 +132,7 @@ cero_status cero_cut_lines(const cero_cut_params *params, int64_t *last)
     CERO_TRY(cero_file_map_open(params->path, &map));
     CERO_TRY_GOTO(find_end(params, (const char *)map.data, map.length, &end, &found), out);
     if (end < map.length) {
-        CERO_TRY_GOTO(write_part(params->path, map.data, end), out);
+        CERO_TRY_GOTO(cero_file_write(params->path, map.data, end), out);
     }
     *last = found;
 out:

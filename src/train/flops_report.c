@@ -322,16 +322,12 @@ static cero_status make_folder_of(const char *path)
 
 static cero_status write_file(const char *path, const cero_text *text)
 {
-    cero_file_writer *writer = NULL;
     cero_status st = CERO_OK;
 
     CERO_TRY_GOTO(make_folder_of(path), out);
-    CERO_TRY_GOTO(cero_file_writer_open(path, CERO_FILE_REPLACE, &writer), out);
-    CERO_TRY_GOTO(cero_file_writer_write(writer, text->data, text->length), out);
-    CERO_TRY_GOTO(cero_file_writer_commit(writer), out);
+    CERO_TRY_GOTO(cero_file_write(path, text->data, text->length), out);
     cero_log(CERO_LOG_INFO, "train", "wrote the profile of flops_profiler to %s", path);
 out:
-    cero_file_writer_close(&writer);
     return st == CERO_OK ? st : cero_error_prefix(st, "flops_profiler.output_file: ");
 }
 

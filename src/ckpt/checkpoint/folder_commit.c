@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -189,20 +190,10 @@ fail:
 
 static cero_status write_hint(const char *path, const char *tag)
 {
-    cero_file_writer *writer = NULL;
-    cero_status st = cero_file_writer_open(path, CERO_FILE_REPLACE, &writer);
+    char line[CERO_FOLDER_MAX_TAG + 1];
 
-    if (st == CERO_OK) {
-        st = cero_file_writer_write(writer, tag, strlen(tag));
-    }
-    if (st == CERO_OK) {
-        st = cero_file_writer_write(writer, "\n", 1);
-    }
-    if (st == CERO_OK) {
-        st = cero_file_writer_commit(writer);
-    }
-    cero_file_writer_close(&writer);
-    return st;
+    (void)snprintf(line, sizeof(line), "%s\n", tag);
+    return cero_file_write(path, line, strlen(line));
 }
 
 /* The checkpoint is there: what fails now is told and is no failure of it. */

@@ -113,6 +113,23 @@ static void test_other_contents(void **state)
     files_remove(dir);
 }
 
+/* A line that ends with the file and its page: what is shown of it ends there too. */
+static void test_end_of_page(void **state)
+{
+    static char page[65536];
+    char dir[64];
+    int64_t last = -1;
+    (void)state;
+
+    files_make_dir(dir, sizeof(dir));
+    cero_cut_params params = {.path = files_in(dir, "m"), .prefix = "{\"step\":", .limit = 2};
+    memset(page, 'x', sizeof(page));
+    memcpy(page + sizeof(page) - 4, "\nno\n", 4);
+    files_write(params.path, page, sizeof(page));
+    assert_fails(cero_cut_lines(&params, &last), CERO_ERR_CORRUPT, "m:2: found \"no\", expected");
+    files_remove(dir);
+}
+
 /* The n-th call fails, for every n: the file is as it was, or as it should be. */
 static void test_failures(void **state)
 {
@@ -153,9 +170,8 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_other_contents),
+        cmocka_unit_test(test_metrics),        cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_other_contents), cmocka_unit_test(test_end_of_page),
         cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
